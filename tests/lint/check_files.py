@@ -62,6 +62,8 @@ def check(root: Path) -> list[Finding]:
         if name.startswith("tests/data/"):
             continue
         text = read(root, path)
+        if not text:
+            found.append(Finding(name, 0, "empty; write it or remove it"))
         lines = text.splitlines()
         if path.suffix in CODE and len(lines) > FILE_LINES:
             found.append(Finding(name, 0, f"{len(lines)} lines; the limit is {FILE_LINES}"))

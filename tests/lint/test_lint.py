@@ -177,6 +177,11 @@ class Files(Lint):
         self.write("ir/Struct.h", "struct S {\n" + "  int g();\n" * 100 + "};\n")
         self.assert_found(check_files.check, "function of 81 lines", "801 lines")
 
+    def test_empty_files(self) -> None:
+        self.write("scripts/night.sh", "")
+        self.write("scripts/day.sh", "#!/bin/bash\n")
+        self.assert_found(check_files.check, "scripts/night.sh: empty")
+
     def test_unfinished_work(self) -> None:
         self.write("ir/A.cpp", "// TO" + "DO: later\nthrow Error(\"not " + "implemented\");\n// methodology\n")
         self.assert_found(check_files.check, "A.cpp:1", "A.cpp:2")
