@@ -161,6 +161,15 @@ def _float_output(path: Any) -> "tuple[list[str], str, bool]":
     return names, floats[0].name, tensor.HasField("shape") and not tensor.shape.dim
 
 
+def computes_loss(path: Any) -> bool:
+    """Whether the file has an output `loss` that is a floating-point number."""
+    import onnx
+
+    outputs = {output.name: output.type.tensor_type for output in onnx.load(str(path), load_external_data=False).graph.output}
+    found = outputs.get("loss")
+    return found is not None and found.elem_type in (1, 10, 11, 16) and found.HasField("shape") and not found.shape.dim
+
+
 def _has_open_batch(path: Any) -> bool:
     import onnx
 

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Optional, Sequence
 
 import numpy as np
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 
 class StowageError(Exception):
@@ -38,6 +38,11 @@ class _Program(ctypes.Structure):
                 ("learning_rate", ctypes.c_double)]  # fmt: skip
 
 
+class _Metrics(ctypes.Structure):
+    _fields_ = [("rows", ctypes.c_int64), ("targets", ctypes.c_int64), ("correct", ctypes.c_int64), ("loss_sum", ctypes.c_double),
+                ("weight_sum", ctypes.c_double)]  # fmt: skip
+
+
 class _Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("seed", ctypes.c_uint64), ("threads", ctypes.c_int64),
                 ("poison", ctypes.c_int32)]  # fmt: skip
@@ -54,6 +59,7 @@ _SIGNATURES = {
     "stowage_step": (ctypes.c_int, [_MODEL, ctypes.POINTER(_Array), ctypes.c_int64, ctypes.POINTER(ctypes.c_double)]),
     "stowage_eval": (ctypes.c_int, [_MODEL, ctypes.POINTER(_Array), ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p),
                                     ctypes.c_int64]),
+    "stowage_measure": (ctypes.c_int, [_MODEL, ctypes.POINTER(_Array), ctypes.c_int64, ctypes.POINTER(_Metrics)]),
     "stowage_read_step_output": (ctypes.c_int, [_MODEL, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]),
     "stowage_read_state": (ctypes.c_int, [_MODEL, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]),
     "stowage_write_state": (ctypes.c_int, [_MODEL, ctypes.c_int64, ctypes.POINTER(_Array)]),
@@ -80,6 +86,22 @@ class TensorInfo:
     def empty(self) -> np.ndarray:
         """An array that holds the tensor; bfloat16 as its bits in uint16."""
         return np.empty(self.shape, np.uint16 if self.dtype == "bfloat16" else self.dtype)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Sums over samples: of the loss, of what its mean divides by, of predictions and the right ones among them (-1: the loss knows none)."""
+
+    rows: int = 0
+    targets: int = 0
+    correct: int = 0
+    loss_sum: float = 0.0
+    weight_sum: float = 0.0
+
+    def __add__(self, other: "Metrics") -> "Metrics":
+        correct = -1 if self.correct < 0 or other.correct < 0 else self.correct + other.correct
+        return Metrics(self.rows + other.rows, self.targets + other.targets, correct, self.loss_sum + other.loss_sum,
+                       self.weight_sum + other.weight_sum)  # fmt: skip
 
 
 def as_array(value: Any, what: str) -> "tuple[_Array, Any]":
@@ -171,8 +193,8 @@ class Model:
     def __init__(self, library: Library, seed: int = 0, threads: int = 0, poison: bool = False) -> None:
         self.library = library
         self._handle = _MODEL()
-        options = _Options(ctypes.sizeof(_Options), seed, threads, int(poison))
-        library.require(library.c.stowage_create(ctypes.byref(options), ctypes.byref(self._handle)))
+        self._options = _Options(ctypes.sizeof(_Options), seed, threads, int(poison))
+        self.open()
         self.state = self._list(STATE)
         self.step_inputs = self._list(STEP_INPUTS)
         self.eval_inputs = self._list(EVAL_INPUTS)
@@ -181,6 +203,11 @@ class Model:
         self._position = {tensor.name: i for i, tensor in enumerate(self.state)}
         self._step_names = [tensor.name for tensor in self.step_inputs]
         self._eval_names = [tensor.name for tensor in self.eval_inputs]
+
+    def open(self) -> None:
+        """Allocates the arena, with the state's first values; nothing where it is there."""
+        if not self._handle:
+            self.library.require(self.library.c.stowage_create(ctypes.byref(self._options), ctypes.byref(self._handle)))
 
     def close(self) -> None:
         """Gives the arena back. Calls after that fail."""
@@ -232,6 +259,15 @@ class Model:
         self._call("stowage_eval", arrays, len(values), places, len(outputs))
         del kept
         return outputs
+
+    def measure(self, values: Sequence[Any]) -> Metrics:
+        """Loss and accuracy of an evaluation of any number of rows, given in the order of `step_inputs`. Where the model computes its
+        loss, rows that fill no batch are left out."""
+        arrays, kept = as_arrays(values, self._step_names)
+        found = _Metrics()
+        self._call("stowage_measure", arrays, len(values), ctypes.byref(found))
+        del kept
+        return Metrics(found.rows, found.targets, found.correct, found.loss_sum, found.weight_sum)
 
     def position(self, name: str) -> int:
         if name not in self._position:

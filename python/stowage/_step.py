@@ -11,6 +11,7 @@ from typing import Any, Mapping, Optional, Sequence
 import numpy as np
 
 from . import _specs, _tool
+from ._batches import OtherSizes, rows_of
 from ._library import Library, Model, StowageError, TensorInfo
 from ._plan import Plan
 
@@ -44,7 +45,8 @@ class _Source:
         self.counters: "set[str]" = set()  # of batches, which batch normalizations in training mode keep
         self.aliases: "dict[str, str]" = {}
         module = model if _is_module(model) else None
-        self.flags = [f"--loss={_specs.loss_flag(loss)}", *_specs.optimizer_flags(optimizer, module)]
+        self.loss = "cross-entropy" if loss is None else loss
+        self.flags = [f"--loss={_specs.loss_flag(self.loss)}", *_specs.optimizer_flags(optimizer, module)]
         if threads is not None:
             self.flags.append(f"--threads={threads}")
         if target_cpu is not None:
@@ -56,7 +58,7 @@ class _Source:
         if not _is_module(model):
             self.path = os.fspath(model)
             return
-        from ._check import frozen_flags
+        from ._check import computes_loss, frozen_flags
         from ._torch_export import batch_of, example_arguments, export
 
         if example_inputs is None:
@@ -65,6 +67,9 @@ class _Source:
             self.batch = batch_of(*example_arguments(example_inputs))
         self.path = str(self.folder / f"{type(model).__name__}.onnx")
         export(model, example_inputs, self.path, dynamic_batch=dynamic_batch, check=False, binary=binary)
+        if loss is None and computes_loss(self.path):
+            self.loss = "output:loss"
+            self.flags[0] = f"--loss={self.loss}"
         self.flags += frozen_flags(model, self.path, optimizer)
         self.frozen = frozenset(dict(model.named_parameters(remove_duplicate=False))) - _specs.trained_names(optimizer, model)
         self._remember(model)
@@ -97,14 +102,15 @@ def _budget_flag(memory_budget: Any) -> "list[str]":
     return [] if memory_budget is None else [f"--memory-budget={memory_budget}"]
 
 
-def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
+def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd",
             memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
             target_cpu: Optional[str] = None, seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = True,
             dynamic_batch: bool = True, binary: Any = None, **options: Any) -> "Step":  # fmt: skip
     """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file.
 
     `loss` and `optimizer` are strings of the command line ("cross-entropy:ignore-index=-1", "adamw:lr=1e-3") or PyTorch's
-    objects; of an optimizer also the class, with its defaults. `memory_budget` is "2GiB", a number of bytes or "70%". `batch` defaults
+    objects; of an optimizer also the class, with its defaults. Without `loss`, it is the module's own where its output `loss` is a number,
+    as with the labels that modules of Transformers take, and cross-entropy otherwise. `memory_budget` is "2GiB", a number of bytes or "70%". `batch` defaults
     to that of the example, or of the file.
     `accumulate` runs a step as so many batches of batch / accumulate samples whose gradients are added up; "auto": as many
     as take the least time within the budget.
@@ -131,11 +137,11 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entrop
     if check and _is_module(model):
         from ._first_step import compare_first_step
 
-        step.check = compare_first_step(source, model, example_inputs, loss, step.model, step.plan)
+        step.check = compare_first_step(source, model, example_inputs, source.loss, step.model, step.plan)
     return step
 
 
-def plan(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
+def plan(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd",
          memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
          target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None,
          **options: Any) -> Plan:  # fmt: skip
@@ -146,14 +152,14 @@ def plan(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy",
     return Plan(_tool.run(["plan", *source.arguments(), *flags], binary))
 
 
-def frontier(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd", batch: Optional[int] = None,
+def frontier(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd", batch: Optional[int] = None,
              threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True,
              binary: Any = None, **options: Any) -> "list[dict[str, Any]]":  # fmt: skip
     """Time against memory, as `Step.frontier` has it, of what `plan` takes."""
     return _frontier(_Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch))
 
 
-def max_batch(model: Any, example_inputs: Any = None, *, memory_budget: Any, loss: Any = "cross-entropy", optimizer: Any = "sgd",
+def max_batch(model: Any, example_inputs: Any = None, *, memory_budget: Any, loss: Any = None, optimizer: Any = "sgd",
               threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), binary: Any = None,
               **options: Any) -> int:  # fmt: skip
     """The largest batch whose step fits the budget, of what `plan` takes."""
@@ -203,6 +209,7 @@ class Step:
         self.eval_batch = next((info.shape[0] for info in self.model.eval_inputs if info.shape), self.batch)
         self._source = source
         self._memory_budget = memory_budget
+        self._sizes = OtherSizes(self.model, self.batch, source)
         self.check: Any = None  #: how the first step differs from the module's own, a CheckReport, where it was compared
 
     def __repr__(self) -> str:
@@ -228,8 +235,49 @@ class Step:
 
     def __call__(self, *batch: Any, **named: Any) -> float:
         """Trains on a batch and returns its loss: step(images, labels), step((images, labels)) or by the names of
-        `step.model.step_inputs`."""
-        return self.model.step(self._ordered(self.model.step_inputs, batch, named))
+        `step.model.step_inputs`. A batch of fewer samples, as the last one of an epoch, is a step of that size: the first of it compiles the
+        model for it, and every one moves the state to another arena and back, so that there is one at a time."""
+        return self._train(self._batch(batch, named))
+
+    def _batch(self, batch: Sequence[Any], named: Mapping[str, Any]) -> "list[Any]":
+        values = self._ordered(self.model.step_inputs, batch, named)
+        return [value if hasattr(value, "shape") else np.asarray(value) for value in values]
+
+    def _train(self, values: "list[Any]") -> float:
+        rows = rows_of(self.model.step_inputs, self.batch, values)
+        if rows is None or not 0 < rows < self.batch:
+            return self.model.step(values)
+        with self._sizes.model(rows) as model:
+            return model.step(values)
+
+    def evaluate(self, loader: Any, metrics: "Optional[Mapping[str, Any]]" = None) -> "dict[str, float]":
+        """Loss, and accuracy where the loss has classes, over a loader's batches of any size, which hold what a step takes: computed from the
+        outputs as the executable does, with running statistics and without dropout. `metrics` are further ones by name: functions of
+        outputs and targets whose means over the samples are told, or objects with update(outputs, targets) and compute(), as torchmetrics
+        has them; where the module computes its loss itself, they get the batch by name in place of targets."""
+        from ._fit import evaluate
+
+        return evaluate(self, loader, metrics)
+
+    def fit(self, loader: Any, epochs: int = 1, *, schedule: Any = None, schedule_interval: str = "step", validation: Any = None,
+            metrics: "Optional[Mapping[str, Any]]" = None, callbacks: Sequence[Any] = (), checkpoint: Any = None,
+            save_every: Optional[int] = None, resume: bool = False, tensorboard: Any = None, seed: Optional[int] = 0,
+            quiet: bool = False) -> "list[dict[str, Any]]":  # fmt: skip
+        """Trains for so many epochs of a loader, anything that gives batches as a step takes them and can be walked again; returns a record
+        per epoch: epoch, step, loss (the mean over its samples), learning_rate, seconds, samples_per_second, validation_loss, ...
+
+        `schedule` is a function of the steps done, which gives the next one's learning rate, or a scheduler of PyTorch, which is advanced
+        after every step (schedule_interval="epoch": after every epoch). `validation` is a loader that `evaluate` walks after each epoch, with
+        `metrics`. Of `callbacks`, the methods on_step(step, record) and on_epoch(step, record) are called, or the function itself after each
+        epoch; one that returns True ends the run. `checkpoint` is a file that is replaced after each epoch, every `save_every` steps, and on
+        Ctrl-C; resume=True goes on from it where it exists, in the middle of an epoch too, and gives the losses of a run that nobody
+        interrupted: a loader of PyTorch draws in each epoch what follows from `seed` and the epoch (None: what it likes). `tensorboard` is a
+        folder for event files. A loss that is not finite raises StowageError."""
+        from ._fit import Fit, _Schedule
+
+        run = Fit(self, loader, epochs, _Schedule(self, schedule, schedule_interval), validation, metrics, callbacks, checkpoint, save_every, seed,
+                  quiet)  # fmt: skip
+        return run.run(resume, tensorboard)
 
     def eval(self, *batch: Any, **named: Any) -> Any:
         """The model's output, or a tuple of them, with running statistics and without dropout. Any number of rows:

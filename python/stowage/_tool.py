@@ -74,7 +74,7 @@ def _warn(said: str) -> None:
     texts = re.split(r"^(error|warning|remark|note): ", said, flags=re.M)[1:]
     for severity, text in dict.fromkeys(zip(texts[::2], texts[1::2])):
         if severity == "warning":
-            warnings.warn(text.strip(), StowageWarning, stacklevel=caller_level())
+            warnings.warn(as_arguments(text.strip()), StowageWarning, stacklevel=caller_level())
 
 
 def caller_level() -> int:
@@ -85,6 +85,21 @@ def caller_level() -> int:
     return level
 
 
+def _argument(flag: "re.Match[str]") -> str:
+    name, value = flag[1].replace("-", "_"), flag[2]
+    if value is None:
+        return f"{name}=True" if name.startswith("no_") else name
+    return f"{name}={value}" if re.fullmatch(r"[A-Z]+|\d+(\.\d+)?", value) else f'{name}="{value}"'
+
+
+def as_arguments(text: str) -> str:
+    """The compiler's words with its flags as arguments of this package: --memory-budget=2GiB is memory_budget="2GiB". Lines that show a
+    command are left as they are."""
+    flag = re.compile(r"(?<![\w=-])--([a-z][a-z-]*[a-z])(?:=([\w.:,*%-]*[\w*%]))?")
+    return "\n".join(line if re.search(r"`?(stowage|stowage-opt|\./model) [a-z-]", line) else flag.sub(_argument, line)
+                     for line in text.split("\n"))  # fmt: skip
+
+
 def run(arguments: "list[str]", binary: Optional[PathLike] = None) -> str:
     """Runs `stowage ARGUMENTS` and returns what it printed; what it warns of becomes a StowageWarning. Raises CompileError or
     InfeasibleBudget."""
@@ -92,7 +107,7 @@ def run(arguments: "list[str]", binary: Optional[PathLike] = None) -> str:
     if done.returncode == 0:
         _warn(done.stderr)
         return done.stdout
-    message = done.stderr.strip() or f"stowage {arguments[0]} ended with code {done.returncode} and no message"
+    message = as_arguments(done.stderr.strip()) or f"stowage {arguments[0]} ended with code {done.returncode} and no message"
     if message.startswith("error: "):
         message = message[len("error: ") :]
     if done.returncode == 2 and "STOW1001" in message:

@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 /* Changes when a program built against an older header could misbehave. */
-#define STOWAGE_ABI_VERSION 1
+#define STOWAGE_ABI_VERSION 2
 
 typedef enum stowage_status {
   STOWAGE_OK = 0,
@@ -110,6 +110,15 @@ typedef struct stowage_options {
   int32_t poison;  /* not 0: fill buffers with NaN when they die, to find planning errors */
 } stowage_options;
 
+/* What stowage_measure() finds over its samples. Sums of several calls may be added. */
+typedef struct stowage_metrics {
+  int64_t rows;    /* samples that count */
+  int64_t targets; /* predictions that count: without ignored ones; without classes, values */
+  int64_t correct; /* of them; -1 where the loss knows no right and wrong */
+  double loss_sum; /* the mean loss is loss_sum / weight_sum */
+  double weight_sum;
+} stowage_metrics;
+
 typedef struct stowage_model stowage_model;
 
 /* STOWAGE_ABI_VERSION of the library. */
@@ -148,6 +157,13 @@ stowage_status stowage_step(stowage_model *model, const stowage_array *inputs, i
  */
 stowage_status stowage_eval(stowage_model *model, const stowage_array *inputs, int64_t input_count,
                             void *const *outputs, int64_t output_count);
+
+/* Loss and accuracy of the evaluation on any number of samples, computed from its outputs in double
+ * precision as the executable prints them. `inputs` follow STOWAGE_STEP_INPUTS, all with the same
+ * number of rows, at least 1. A loss that the model computes itself is that of whole batches: rows
+ * that fill none are left out. Does not change the state. */
+stowage_status stowage_measure(stowage_model *model, const stowage_array *inputs, int64_t count,
+                               stowage_metrics *out);
 
 /* Copies a tensor of STOWAGE_STEP_OUTPUTS out of the arena, in its dtype (`bytes` must be the
  * tensor's): the gradients that --input-gradients asked for. Only between a step and the next

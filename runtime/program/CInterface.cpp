@@ -238,6 +238,17 @@ stowage_status stowage_eval(stowage_model *model, const stowage_array *inputs, i
   });
 }
 
+stowage_status stowage_measure(stowage_model *model, const stowage_array *inputs, int64_t count,
+                               stowage_metrics *out) {
+  return guarded([&] {
+    require(model, "model");
+    require(out, "out");
+    Metrics found = model->instance.measure(hostArrays(inputs, count));
+    *out = {found.rows, found.targets, found.hasAccuracy ? found.correct : -1, found.lossSum,
+            found.weightSum};
+  });
+}
+
 stowage_status stowage_read_step_output(const stowage_model *model, int64_t index, void *to,
                                         int64_t bytes) {
   return guarded([&] {

@@ -119,7 +119,7 @@ void CheckpointWriter::save(const RunState &run) {
   });
 }
 
-RunState readRunState(const SafetensorsFile &file, const Program &program) {
+RunState readRunState(const SafetensorsFile &file, const Program &program, SavedBatch batch) {
   if (file.metadata().find("format") == file.metadata().end())
     throw Error::badInput(file.path() + ": these are weights without the state of a run; "
                                         "--init-from takes the parameters alone");
@@ -127,7 +127,8 @@ RunState readRunState(const SafetensorsFile &file, const Program &program) {
   metadata.expect("format", formatName);
   metadata.expect("model", program.model);
   metadata.expect("optimizer", program.optimizer.text);
-  metadata.expect("batch", std::to_string(program.samplesPerStep()));
+  if (batch == SavedBatch::Same)
+    metadata.expect("batch", std::to_string(program.samplesPerStep()));
   RunState run;
   run.step = metadata.count("step", 0);
   run.seed = metadata.number<uint64_t>("seed");

@@ -43,9 +43,13 @@ private:
   std::vector<uint64_t> staging;            ///< 8-byte words for alignment
 };
 
+/// Whether a run goes on with the batch that it was saved with. State depends on none; epochs do.
+enum class SavedBatch : uint8_t { Same, Any };
+
 /// Where the run that wrote `file` stood. Throws Error(BadInput) when it is not a checkpoint, or is
-/// one of another model, optimizer or batch.
-RunState readRunState(const SafetensorsFile &file, const Program &program);
+/// one of another model, optimizer or, where it is to be the same, batch.
+RunState readRunState(const SafetensorsFile &file, const Program &program,
+                      SavedBatch batch = SavedBatch::Same);
 
 enum class Restore : uint8_t {
   Everything, ///< --resume: every saved tensor must be there

@@ -76,13 +76,15 @@ Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
   reset(seed);
 }
 
-void Instance::takeBatch(Feed &feed, std::span<const HostArray> arrays) {
+void Instance::takeArrays(Feed &feed, std::span<const HostArray> arrays, bool isFixed) {
   if (arrays.size() != feed.inputs.size())
     throw Error::badInput(
         concat("expected ", feed.inputs.size(), " arrays (",
                joined(feed.inputs | std::views::transform(&GraphInput::name), ", "), "), found ",
                arrays.size()));
-  const int64_t batch = feed.samples.rowCount;
+  std::optional<int64_t> rows;
+  if (isFixed)
+    rows = feed.samples.rowCount;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const GraphInput &input = *feed.inputs[i];
     const HostArray &given = arrays[i];
@@ -91,10 +93,13 @@ void Instance::takeBatch(Feed &feed, std::span<const HostArray> arrays) {
     if (!given.data && !array.bytes.empty())
       throw Error::badInput(array.place + " has no data");
     const bool isWhole = feed.samples.whole.contains(input.name);
-    if (!isWhole && array.rowCount() != batch)
-      throw Error::badInput(concat(array.place, ": expected a batch of ", batch, ", found ",
-                                   describe(array),
-                                   "; the batch is fixed when the model is compiled"));
+    if (!isWhole && !array.shape.empty() && !rows)
+      rows = array.rowCount();
+    if (!isWhole && (array.shape.empty() || array.rowCount() != *rows))
+      throw Error::badInput(
+          concat(array.place, ": expected ", isFixed ? "a batch of " : "", rows.value_or(1),
+                 isFixed ? "" : " rows, as another input has", ", found ", describe(array),
+                 isFixed ? "; the batch is fixed when the model is compiled" : ""));
     checkSample(array, input);
     if (isWhole && !input.place.shape.empty() && array.rowCount() != input.place.shape[0])
       throw Error::badInput(concat(array.place, ": expected ", input.place.shape[0],
@@ -108,7 +113,7 @@ void Instance::feedBatch(Feed &feed, size_t batch) {
 }
 
 double Instance::step(std::span<const HostArray> arrays) {
-  takeBatch(training, arrays);
+  takeArrays(training, arrays, true);
   checkTargets(program(), training.samples);
   double loss = 0;
   for (size_t batch = 0; batch < training.feeders.size(); ++batch) {
@@ -125,7 +130,7 @@ void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const
   if (outputs.size() != places.size())
     throw Error::badInput(
         concat("expected buffers for ", places.size(), " outputs, found ", outputs.size()));
-  takeBatch(evaluation, arrays);
+  takeArrays(evaluation, arrays, true);
   for (size_t part = 0; part < evaluation.feeders.size(); ++part) {
     feedBatch(evaluation, part);
     executor.run(evaluation.graph);
@@ -133,6 +138,20 @@ void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const
       if (outputs[i])
         takeOutput(i, part, outputs[i]);
   }
+}
+
+Metrics Instance::measure(std::span<const HostArray> arrays) {
+  takeArrays(training, arrays, false);
+  checkTargets(program(), training.samples);
+  auto sampled = std::ranges::find_if(training.places, [&](const GraphInput &input) {
+    return !training.samples.whole.contains(input.name);
+  });
+  const int64_t rows = sampled == training.places.end()
+                           ? training.samples.rowCount
+                           : training.samples.byInput.at(sampled->name).rowCount();
+  if (rows == 0)
+    throw Error::badInput("expected at least one row to evaluate, found none");
+  return Evaluator(executor, training.samples, NonFinite::Allowed).run(allRows(rows));
 }
 
 void Instance::takeOutput(size_t index, size_t part, void *rowMajor) {
@@ -214,7 +233,7 @@ void Instance::load(const std::string &path, Restore what) {
   SafetensorsFile file(path);
   std::optional<RunState> run;
   if (what == Restore::Everything)
-    run = readRunState(file, program());
+    run = readRunState(file, program(), SavedBatch::Any);
   restoreState(executor, file, what);
   if (!run)
     return;

@@ -6,6 +6,7 @@
 
 #include "runtime/program/Checkpoint.h"
 #include "runtime/program/Executor.h"
+#include "runtime/program/Metrics.h"
 #include "runtime/program/Samples.h"
 #include "runtime/program/TrainingStep.h"
 
@@ -44,6 +45,11 @@ public:
   /// Runs the evaluation graph on a batch and copies each output to its row-major buffer, if given.
   void evaluate(std::span<const HostArray> arrays, std::span<void *const> outputs);
 
+  /// Loss and accuracy of the evaluation graph on any number of samples, as the executable measures
+  /// them (Evaluator). `arrays` are in the order of stepInputs(), all with the same number of rows.
+  /// A loss that the model computes is that of whole batches; rows that fill none are left out.
+  Metrics measure(std::span<const HostArray> arrays);
+
   /// Copies an output of the last step: the loss, or the gradient of an input. An evaluation since
   /// then may have overwritten it.
   void readStepOutput(size_t index, void *rowMajor) const;
@@ -75,8 +81,9 @@ private:
   };
 
   const GraphProgram &graph(const Feed &feed) const { return program().graphs[feed.graph]; }
-  /// Checks the arrays of a call and notes them; then copies them into the arena.
-  void takeBatch(Feed &feed, std::span<const HostArray> arrays);
+  /// Checks the arrays of a call and notes them. Where the batch is not fixed, any number of rows
+  /// will do, the same in all.
+  void takeArrays(Feed &feed, std::span<const HostArray> arrays, bool isFixed);
   void feedBatch(Feed &feed, size_t batch);
   /// Copies output `index` of the evaluation of a part to its place among those of a batch.
   void takeOutput(size_t index, size_t part, void *rowMajor);

@@ -73,7 +73,7 @@ class Weightless(unittest.TestCase):
         self.assertEqual(max(point["arena_bytes"] for point in points), stowage.plan(self.meta, self.ids, recompute="none", **SETTINGS).arena_bytes)
         half = stowage.plan(self.meta, self.ids, target="cuda:h100", precision="bf16", no_dropout=True, keep=None, **SETTINGS)
         self.assertIn("bf16", {tensor["dtype"] for tensor in half.buffers})
-        with self.assertRaisesRegex(stowage.CompileError, "--optimiser"):
+        with self.assertRaisesRegex(stowage.CompileError, "\"?optimiser"):
             stowage.plan(self.meta, self.ids, optimiser="sgd")
 
     def test_half(self) -> None:

@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace stow::test {
@@ -93,6 +95,51 @@ TEST_F(InstanceTest, FindsGraphsByRole) {
   EXPECT_NE(scoresOf(other), std::vector<float>(4 * 3));
   program.graphs.pop_back();
   EXPECT_EQ(messageOf([&] { make(); }), "the program has no 'train' graph");
+}
+
+// Tests that any number of rows has the loss and the accuracy of its outputs, and leaves the state
+// alone; and that arrays which do not belong together, or are empty, are refused.
+TEST_F(InstanceTest, MeasuresAnyNumberOfRows) {
+  Instance instance = make(), untouched = make();
+  std::vector<float> scores(4 * 3);
+  std::vector<void *> outputs(instance.evalOutputs().size(), nullptr);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (elementCount(instance.evalOutputs()[i].place.shape) == 4 * 3)
+      outputs[i] = scores.data();
+  std::vector<HostArray> inputs = batch();
+  inputs.resize(instance.evalInputs().size());
+  instance.evaluate(inputs, outputs);
+  std::vector<double> losses;
+  int64_t correct = 0;
+  for (size_t row = 0; row < 4; ++row) {
+    auto first = scores.begin() + static_cast<int64_t>(3 * row);
+    double sum = std::accumulate(first, first + 3, 0.0,
+                                 [](double s, float score) { return s + std::exp(score); });
+    losses.push_back(std::log(sum) - first[y[row]]);
+    correct += std::max_element(first, first + 3) - first == y[row];
+  }
+  Metrics four = instance.measure(batch());
+  EXPECT_NEAR(four.lossSum, losses[0] + losses[1] + losses[2] + losses[3], 1e-6);
+  EXPECT_EQ(four.correct, correct);
+  // Nine rows: the four, the four, and the first.
+  for (size_t i = 32; i < 72; ++i)
+    x.push_back(x[i % 32]);
+  std::vector<int64_t> labels = {0, 2, 1, 2, 0, 2, 1, 2, 0};
+  Metrics nine =
+      instance.measure(std::vector<HostArray>{{x.data(), f32, {9, 8}}, {labels.data(), i64, {9}}});
+  EXPECT_EQ(nine.rows, 9);
+  EXPECT_NEAR(nine.lossSum, 2 * four.lossSum + losses[0], 1e-6);
+  EXPECT_EQ(instance.step(batch()), untouched.step(batch()));
+  EXPECT_EQ(messageOf([&] {
+              instance.measure(
+                  std::vector<HostArray>{{x.data(), f32, {9, 8}}, {labels.data(), i64, {8}}});
+            }),
+            "input 'y': expected 9 rows, as another input has, found i64[8]");
+  EXPECT_EQ(messageOf([&] {
+              instance.measure(
+                  std::vector<HostArray>{{x.data(), f32, {0, 8}}, {labels.data(), i64, {0}}});
+            }),
+            "expected at least one row to evaluate, found none");
 }
 
 // Tests that the type of the host's array does not matter where its values are exact.
