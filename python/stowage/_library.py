@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import struct
 from dataclasses import dataclass
 from typing import Any, Iterator, Optional, Sequence
 
@@ -148,12 +149,25 @@ def _brief_spinning() -> Iterator[None]:
             del os.environ["GOMP_SPINCOUNT"]
 
 
+def _require_whole(path: str) -> None:
+    """Throws for a file that is cut short, which would end the process when it is loaded: the linker writes the table of sections last."""
+    with open(path, "rb") as file:
+        header, size = file.read(64), file.seek(0, os.SEEK_END)
+    if header[:5] != b"\x7fELF\x02":
+        return  # the loader says what it is not
+    offset, = struct.unpack_from("<Q", header.ljust(64, b"\0"), 40)
+    entry, count = struct.unpack_from("<HH", header.ljust(64, b"\0"), 58)
+    if size < 64 or size < offset + entry * count:
+        raise StowageError(f"'{path}' is cut short: {size} of at least {max(64, offset + entry * count)} bytes are there; copy or compile it again")
+
+
 class Library:
     """A compiled library. Loading it allocates no arena; `Model` does."""
 
     def __init__(self, path: "str | os.PathLike[str]") -> None:
         self.path = os.path.abspath(os.fspath(path))
         try:
+            _require_whole(self.path)
             with _brief_spinning():
                 self.c = ctypes.CDLL(self.path)
             version = self.c.stowage_abi_version()

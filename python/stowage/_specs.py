@@ -44,9 +44,11 @@ def _words(setting: str, value: Any) -> "list[str]":
 
 
 def loss_flag(loss: Any) -> str:
-    """A string as it is; a loss of torch.nn with its settings."""
+    """A string as it is; a loss of torch.nn with its settings, of a class the usual ones."""
     if isinstance(loss, str):
         return loss
+    if isinstance(loss, type) and loss.__name__ in _LOSSES:
+        loss = loss()
     kind = type(loss).__name__
     if kind not in _LOSSES:
         raise ValueError(f"the loss {getattr(loss, '__name__', kind)} has no counterpart here; expected one of torch.nn's "

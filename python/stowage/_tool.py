@@ -38,6 +38,10 @@ class InfeasibleBudget(CompileError):
         self.state_bytes = _stated_bytes(message, "of which state")
 
 
+class ToolNotFound(StowageError, FileNotFoundError):
+    """There is no `stowage` program where it was looked for; the text names the places."""
+
+
 def _stated_bytes(message: str, key: str) -> Optional[int]:
     found = re.search(rf"^ *{re.escape(key)} +.*?(?:\((\d+) bytes\)|\b(\d+) bytes)", message, re.M)
     return int(found[1] or found[2]) if found else None
@@ -47,14 +51,15 @@ def find_binary(binary: Optional[PathLike] = None) -> str:
     """The path of the `stowage` program.
 
     Looked for in this order: the argument, the environment variable STOWAGE_BINARY, the PATH, and build/release/bin of
-    the repository this package lies in. Raises FileNotFoundError that lists the places.
+    the repository this package lies in. Raises ToolNotFound that lists the places.
     """
     chosen, source = binary, "the argument binary"
     if chosen is None:
         chosen, source = os.environ.get("STOWAGE_BINARY") or None, "the environment variable STOWAGE_BINARY"
     if chosen is not None:
         if not os.access(chosen, os.X_OK) or os.path.isdir(chosen):
-            raise FileNotFoundError(f"{source} is '{os.fspath(chosen)}', which is no program")
+            raise ToolNotFound(f"{source} is '{os.fspath(chosen)}', which is no program; expected the path of stowage, which "
+                               "scripts/build.sh makes as build/release/bin/stowage")  # fmt: skip
         return os.path.abspath(chosen)
     found = shutil.which("stowage")
     if found:
@@ -65,8 +70,8 @@ def find_binary(binary: Optional[PathLike] = None) -> str:
         if os.access(built, os.X_OK):
             return str(built)
         places += f" nor as {built}"
-    raise FileNotFoundError(f"the program stowage was not found {places}; build it with scripts/build.sh, then name it with "
-                            "binary=, STOWAGE_BINARY or the PATH")  # fmt: skip
+    raise ToolNotFound(f"the program stowage was not found {places}; build it with scripts/build.sh, then name it with "
+                       "binary=, STOWAGE_BINARY or the PATH")  # fmt: skip
 
 
 def _warn(said: str) -> None:

@@ -21,6 +21,7 @@ from ._decisions import Decisions, needs_values
 from ._detached import keep_detached
 from ._functions import define, keep_bounds, translations
 from ._library import StowageError
+from ._quiet import quiet_exporter
 from ._spellings import exportable
 from ._tool import StowageWarning, caller_level
 from ._weightless import lacks_weights, on_meta, weights_as_inputs, without_value
@@ -51,7 +52,13 @@ def example_arguments(example_inputs: Any) -> "tuple[tuple, dict]":
 
 def _bound_arguments(module: Any, arguments: tuple, named: dict) -> "dict[str, Any]":
     """forward's parameters with their values: that of *name is a tuple, that of **name a dictionary."""
-    return dict(inspect.signature(module.forward).bind(*arguments, **named).arguments)
+    signature = inspect.signature(module.forward)
+    try:
+        return dict(signature.bind(*arguments, **named).arguments)
+    except TypeError as error:
+        given = [*(f"argument {i}" for i in range(len(arguments))), *named]
+        raise ExportError(f"the example inputs ({', '.join(given)}) are not what forward{signature} takes: {error}; expected a tensor, a tuple of "
+                          "forward's arguments or a mapping by name") from error  # fmt: skip
 
 
 def _leaves(name: str, value: Any) -> "Iterator[tuple[str, Any]]":
@@ -330,6 +337,24 @@ def _run_once(module: Any, arguments: tuple, named: dict) -> None:
     restore_buffers(module, kept)
 
 
+def _why_not_run(module: Any, arguments: tuple, named: dict) -> str:
+    """What PyTorch says where forward itself fails on the example, or nothing."""
+    try:
+        with on_meta(module) if lacks_weights(module) else contextlib.nullcontext():
+            _run_once(module, arguments, named)
+    except NotImplementedError:  # an operator that needs values
+        return ""
+    except Exception as error:
+        return (str(error).strip() or type(error).__name__).rstrip(".")
+    return ""
+
+
+def _shapes_of(module: Any, arguments: tuple, named: dict) -> str:
+    """"x [4, 3, 32, 32], lengths [4]"."""
+    bound = _bound_arguments(module, arguments, named)
+    return ", ".join(f"{name} {list(tensor.shape)}" for key, value in bound.items() for name, tensor in _leaves(key, value))
+
+
 def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool = True, opset: int = 18,
            check: bool = True, tolerance: float = 1e-3, binary: Any = None) -> "Optional[Any]":  # fmt: skip
     """Writes `module` to `path` (.onnx) for training.
@@ -361,7 +386,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     def write() -> Any:
         try:
             with training_mode(module), warnings.catch_warnings(), _training_programs(), custom.recorded(), exportable(), \
-                 decisions.replayed(), _buffers.kept_by_exporter(), on_meta(module) if without_values else contextlib.nullcontext():  # fmt: skip
+                 decisions.replayed(), quiet_exporter(), _buffers.kept_by_exporter(), on_meta(module) if without_values else contextlib.nullcontext():  # fmt: skip
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False,
@@ -370,9 +395,12 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
             if not (without_values or decisions.found) and needs_values(error):
                 if decisions.record(lambda: _run_once(module, arguments, named)):
                     return write()
+            if reason := _why_not_run(module, arguments, named):
+                raise ExportError(f"forward does not run on the example inputs ({_shapes_of(module, arguments, named)}): {reason}; expected example "
+                                  "inputs as the training loop passes them, the batch first") from error  # fmt: skip
             cause = str(error.__cause__ or error).strip().removesuffix(" See the stack trace for more information.")
             root = str(_root_cause(error)).strip()
-            cause += "" if root in cause else f" {root}"
+            cause = (cause if root in cause else f"{cause} {root}").rstrip(".")
             hint = "; if the batch cannot stay open, dynamic_batch=False bakes that of the example in" if dynamic_batch else ""
             raise ExportError(f"torch.onnx.export failed: {cause}{hint}") from error
 

@@ -207,6 +207,12 @@ class Digits(unittest.TestCase):
         with self.assertRaisesRegex(stowage.StowageError, "at least 0"):
             step.learning_rate = -1.0
 
+    def cut_short(self, size: int) -> Path:
+        """The library without its end, which ends a process that loads it."""
+        cut = Path(self.folder) / "cut.so"
+        cut.write_bytes(Path(self.library).read_bytes()[:size])
+        return cut
+
     def test_refusals(self) -> None:
         step = self.fresh()
         x, y = self.batch(0)
@@ -222,6 +228,8 @@ class Digits(unittest.TestCase):
             "cannot open '/nowhere.safetensors'": lambda: step.load("/nowhere.safetensors"),
             "no state 'conv9.weight'": lambda: step.model.read("conv9.weight"),
             "cannot load": lambda: stowage.load(DATA),
+            r"is cut short: 9000 of at least \d+ bytes": lambda: stowage.load(self.cut_short(9000)),
+            "is cut short: 40 of": lambda: stowage.load(self.cut_short(40)),
         }.items():
             with self.subTest(message), self.assertRaisesRegex(stowage.StowageError, message):
                 call()
@@ -257,7 +265,7 @@ class Digits(unittest.TestCase):
         self.assertIn("remedies", str(error))
         with self.assertRaisesRegex(stowage.CompileError, "unknown optimizer"):
             stowage.compile(MODEL, optimizer="sgdx")
-        with self.assertRaisesRegex(FileNotFoundError, "the argument binary is '/nowhere'"):
+        with self.assertRaisesRegex(stowage.ToolNotFound, "the argument binary is '/nowhere'"):
             stowage.compile(MODEL, binary="/nowhere")
 
     def test_only_the_interface_is_visible(self) -> None:

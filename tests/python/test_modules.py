@@ -417,6 +417,26 @@ class Modules(InFolder):
         with self.assertRaisesRegex(stowage.ExportError, "rows in dimension 0"):
             stowage.export(nn.Bilinear(2, 2, 2), (torch.randn(2, 2), torch.randn(3, 2)), self.path)
 
+    def test_examples_that_do_not_fit(self) -> None:
+        """One error with the shapes and PyTorch's reason, and nothing that PyTorch logs on standard error."""
+        module = nn.Sequential(nn.Flatten(), nn.Linear(12, 4))
+        logged, kept = tempfile.TemporaryFile(), os.dup(2)
+        os.dup2(logged.fileno(), 2)
+        try:
+            with self.assertRaisesRegex(stowage.StowageError, r"forward does not run on the example inputs \(input \[4, 3, 5\]\): .*mat1 and mat2 shapes"):
+                stowage.export(module, np.zeros((4, 3, 5), np.float32), self.path, check=False)
+            with torch.device("meta"):
+                bare = nn.Sequential(nn.Flatten(), nn.Linear(12, 4))
+            with self.assertRaisesRegex(stowage.StowageError, r"forward does not run on the example inputs \(input \[4, 15\]\): "):
+                stowage.plan(bare, torch.zeros(4, 15))
+            with self.assertRaisesRegex(stowage.ExportError, r"argument 0, argument 1\) are not what forward\(input\) takes: too many"):
+                stowage.export(module, (torch.zeros(4, 12), torch.zeros(4)), self.path, check=False)
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+        logged.seek(0)
+        self.assertEqual(logged.read(), b"")
+
     def test_inputs_by_name(self) -> None:
         """forward's own names, in any order; what is no tensor stays as in the example."""
 
