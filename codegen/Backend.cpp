@@ -4,46 +4,57 @@
 #include "codegen/cuda/CudaBackend.h"
 #include "codegen/host/HostBackend.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 
-#include "llvm/ADT/StringRef.h"
+#include <algorithm>
 
 namespace stow {
 namespace {
 
 struct TargetEntry {
   const char *name;
-  const char *listed;                         ///< as errors list it
-  void (*requireDevice)(const std::string &); ///< throws for unknown devices; null: takes none
+  const char *otherName;                                    ///< by which it is known as well
+  const char *listed;                                       ///< as errors list it
+  std::vector<std::string> (*devices)();                    ///< null: it takes none
+  std::string (*requireDevice)(const std::string &devices); ///< as they are listed; throws
   std::unique_ptr<Backend> (*create)(const BackendOptions &);
 };
 
 /// Every target, in the order in which errors list them.
 constexpr TargetEntry kTargets[] = {
-    {"host", "host", nullptr, host::createHostBackend},
-    {"cuda", "cuda:GPU", [](const std::string &name) { cuda::requireChips(name); },
+    {"host", "cpu", "host", nullptr, nullptr, host::createHostBackend},
+    {"cuda", "cuda", "cuda:GPU", cuda::chipNames,
+     [](const std::string &names) { return cuda::namesOf(cuda::requireChips(names)); },
      cuda::createCudaBackend},
 };
 
-/// The entry, and the device that follows a colon.
+/// The entry, and the device that follows a colon. A device's name alone says which target it is of.
 std::pair<const TargetEntry &, std::string> find(const std::string &target) {
-  const auto [name, device] = llvm::StringRef(target).split(':');
-  std::string known;
+  const size_t colon = std::min(target.find(':'), target.size());
+  const std::string name = target.substr(0, colon);
+  const bool isAlone = colon == target.size();
+  std::string known, near;
   for (const TargetEntry &entry : kTargets) {
-    if (name == entry.name && (entry.requireDevice || device.empty()))
-      return {entry, device.str()};
+    if (findName(name, {entry.name, entry.otherName}) && (entry.devices || isAlone))
+      return {entry, isAlone ? "" : target.substr(colon + 1)};
     known += std::string(known.empty() ? "" : ", ") + entry.listed;
+    if (!entry.devices || !isAlone)
+      continue;
+    if (findName(name, entry.devices()))
+      return {entry, name};
+    if (const std::string device = nearest(name, entry.devices()); !device.empty())
+      near = std::string("; did you mean ") + entry.name + ":" + device + "?";
   }
-  throw Error::badInput("unknown target \"" + target + "\" for --target; known are " + known +
-                        (name == "host" ? "; --target-cpu names the host's processor" : ""));
+  throw Error::badInput(
+      "unknown target \"" + target + "\" for --target; known are " + known + near +
+      (findName(name, {"host", "cpu"}) ? "; --target-cpu names the host's processor" : ""));
 }
 
 } // namespace
 
-const std::string &requireTarget(const std::string &name) {
+std::string requireTarget(const std::string &name) {
   const auto [entry, device] = find(name);
-  if (entry.requireDevice)
-    entry.requireDevice(device);
-  return name;
+  return entry.devices ? std::string(entry.name) + ":" + entry.requireDevice(device) : entry.name;
 }
 
 std::unique_ptr<Backend> createBackend(const BackendOptions &options) {

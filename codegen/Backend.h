@@ -102,9 +102,9 @@ struct BackendOptions {
   std::string cudnnFolder;     ///< that holds cuDNN's libraries; empty: where they usually lie
 };
 
-/// `name`, where it is a target that programs can be compiled for. Throws Error(BadInput) listing
-/// the known ones.
-const std::string &requireTarget(const std::string &name);
+/// `name` as it is listed, where it is a target that programs can be compiled for: "cuda:rtx4090" for "RTX4090".
+/// Throws Error(BadInput) listing the known ones.
+std::string requireTarget(const std::string &name);
 
 /// The backend of `options.target`. Throws as requireTarget.
 std::unique_ptr<Backend> createBackend(const BackendOptions &options);

@@ -27,6 +27,16 @@ Expected<ElfObject> openLinkedFile(MemoryBufferRef buffer) {
                                                 "ELF\x02\x01",
                                                 6)))
     return createStringError("it is no linked file of 64 bits");
+  // The table of sections, which linkers write last.
+  const auto *header = reinterpret_cast<const Elf::Ehdr *>(buffer.getBufferStart());
+  const uint64_t size = buffer.getBufferSize();
+  if (size < sizeof *header)
+    return createStringError("the file is cut short: " + Twine(size) + " bytes of it are there");
+  const uint64_t tableSize = uint64_t{header->e_shnum} * header->e_shentsize;
+  const uint64_t whole = header->e_shoff + tableSize;
+  if (whole >= tableSize && size < whole)
+    return createStringError("the file is cut short: " + Twine(size) + " of at least " +
+                             Twine(whole) + " bytes are there; copy or compile it again");
   return ElfObject::create(buffer);
 }
 

@@ -6,6 +6,7 @@
 #include "compiler/TensorList.h"
 #include "ir/StepGraphs.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 #include "runtime/format/PlanReport.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -163,9 +164,8 @@ int plan(CompileOptions &options, const ReportPlace &place) {
 }
 
 ProgramForm parseEmit(const std::string &text) {
-  if (text != "executable" && text != "shared")
-    throw Error::badInput("unknown kind \"" + text + "\" for --emit; known are executable, shared");
-  return text == "shared" ? ProgramForm::SharedLibrary : ProgramForm::Executable;
+  return oneOf(text, {"executable", "shared"}, "kind", "--emit") == 0 ? ProgramForm::Executable
+                                                                      : ProgramForm::SharedLibrary;
 }
 
 } // namespace
@@ -179,6 +179,9 @@ Run compileCommand(CommandLine &line) {
              [options](const std::string &text) { options->emit = parseEmit(text); });
   addCompileFlags(line, *options);
   addModelWord(line, *options);
+  line.elsewhere({"--data", "--epochs", "--steps", "--save", "--resume", "--weights", "--seed",
+                  "--lr-schedule"},
+                 " is a flag of the executable that is made: OUT train --data=FILE");
   return [options] { return compile(*options); };
 }
 

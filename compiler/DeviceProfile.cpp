@@ -2,8 +2,9 @@
 
 #include "compiler/DeviceProfiles.inc"
 #include "runtime/base/Json.h"
+#include "runtime/base/Names.h"
+#include "runtime/base/Text.h"
 
-#include <absl/strings/str_join.h>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -46,13 +47,13 @@ std::vector<std::string> deviceNames() {
 }
 
 CostModel loadDevice(const std::string &nameOrFile, int64_t threads) {
-  for (const auto &[name, text] : kDeviceProfiles)
-    if (nameOrFile == name)
-      return parseProfile(text, name, threads);
-  if (!std::filesystem::is_regular_file(nameOrFile)) {
+  const std::vector<std::string> known = deviceNames();
+  if (const std::optional<size_t> found = findName(nameOrFile, known))
+    return parseProfile(kDeviceProfiles[*found].second, known[*found], threads);
+  if (!std::filesystem::is_regular_file(nameOrFile))
     throw Error::badInput("unknown data sheet \"" + nameOrFile + "\" for --roofline; known are " +
-                          absl::StrJoin(deviceNames(), ", ") + ", or a JSON file of that form");
-  }
+                          joined(known) + ", or a JSON file of that form" +
+                          didYouMean(nameOrFile, known));
   std::ifstream in(nameOrFile, std::ios::binary);
   std::stringstream text;
   text << in.rdbuf();

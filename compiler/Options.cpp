@@ -2,6 +2,7 @@
 
 #include "codegen/host/ObjectFile.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/data/ArrayFile.h"
 
@@ -28,16 +29,8 @@ double parseLimit(const std::string &flag, const std::string &text) {
 }
 
 Form parseForm(const std::string &text) {
-  if (text == "model")
-    return Form::Model;
-  if (text == "step")
-    return Form::Step;
-  if (text == "ordered")
-    return Form::Ordered;
-  if (text == "placed")
-    return Form::Placed;
-  throw Error::badInput("unknown form \"" + text +
-                        "\" for --stop-after; known are model, step, ordered, placed");
+  constexpr Form forms[] = {Form::Model, Form::Step, Form::Ordered, Form::Placed};
+  return forms[oneOf(text, {"model", "step", "ordered", "placed"}, "form", "--stop-after")];
 }
 
 /// The words between commas; the last one may end in a comma.
@@ -48,13 +41,11 @@ std::vector<std::string> splitList(const std::string &text) {
 }
 
 Precision parsePrecision(const std::string &text) {
-  if (text == "f32")
-    return Precision::F32;
-  if (text == "bf16")
-    return Precision::BF16;
-  if (text == "fp16")
-    return Precision::F16;
-  throw Error::badInput("unknown type \"" + text + "\" for --precision; known are f32, bf16, fp16");
+  constexpr Precision types[] = {Precision::F32, Precision::BF16, Precision::F16};
+  if (const std::optional<size_t> found =
+          findName(text, {"float32", "bfloat16", "float16", "fp32", "bf16", "f16"}))
+    return types[*found % 3];
+  return types[oneOf(text, {"f32", "bf16", "fp16"}, "type", "--precision")];
 }
 
 void parseAccumulate(const std::string &text, CompileOptions &options) {
@@ -63,10 +54,7 @@ void parseAccumulate(const std::string &text, CompileOptions &options) {
 }
 
 std::string parseLossScale(const std::string &text) {
-  if (text != "dynamic" && text != "delayed")
-    throw Error::badInput("unknown mode \"" + text +
-                          "\" for --loss-scale; known are dynamic, delayed");
-  return text;
+  return oneOf(text, {"dynamic", "delayed"}, "mode", "--loss-scale") == 0 ? "dynamic" : "delayed";
 }
 
 /// The patterns behind "f32:".
@@ -130,7 +118,13 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
               "first that matches wins",
               [&](const std::string &text) { options.groups.push_back(parseGroup(text)); });
   flags.value("no-decay", "KINDS", "parameters without weight decay: norm, bias or norm,bias",
-              [&](const std::string &text) { options.noDecay = splitList(text); });
+              [&](const std::string &text) {
+                for (const std::string &kind : splitList(text))
+                  options.noDecay.emplace_back(
+                      oneOf(kind, {"norm", "bias"}, "kind of parameters", "--no-decay") == 0
+                          ? "norm"
+                          : "bias");
+              });
   flags.value("clip-norm", "X",
               "scale all gradients so that their common norm is at most X; keeps all of them",
               [&](const std::string &text) { options.clipNorm = parseLimit("clip-norm", text); });
@@ -174,6 +168,23 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
               });
 }
 
+std::string parseCheckpoint(const std::string &text) {
+  return oneOf(text, {"none", "sqrt"}, "checkpoint mode") == 0 ? "none" : "sqrt";
+}
+
+/// Bytes, or a share. A small number without a unit is none of bytes.
+ByteBudget parseMemory(const std::string &flag, const std::string &text) {
+  const ByteBudget memory = parseByteBudget(text);
+  const bool hasUnit = text.find_first_not_of("0123456789.") != std::string::npos;
+  constexpr Bytes least = 512;
+  if (hasUnit || *memory.bytes >= least || text == "0")
+    return memory;
+  const double number = parseReal(flag, text);
+  throw Error::badInput(absl::StrCat(
+      "--", flag, "=", text, " is ", *memory.bytes, " bytes; did you mean ",
+      number <= 1 ? absl::StrCat(100 * number, "%, ") : "", text, "GiB or ", text, "MiB?"));
+}
+
 /// "none", "auto", or a share of the step's time as "2%".
 Allowance parseRecompute(const std::string &text) {
   if (text == "none")
@@ -195,10 +206,9 @@ Allowance parseRecompute(const std::string &text) {
 }
 
 BudgetCovers parseCovers(const std::string &text) {
-  if (text != "arena" && text != "process")
-    throw Error::badInput("unknown extent \"" + text +
-                          "\" for --budget-covers; known are arena, process");
-  return text == "process" ? BudgetCovers::Process : BudgetCovers::Arena;
+  return oneOf(text, {"arena", "process"}, "extent", "--budget-covers") == 0
+             ? BudgetCovers::Arena
+             : BudgetCovers::Process;
 }
 
 /// What the step does not do, what it may take, and what is printed of it.
@@ -219,16 +229,17 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("keep", "f32:PATTERNS", "nodes that --precision leaves in f32, e.g. 'f32:/head/*'",
               [&](const std::string &text) { options.keepWide = parseKeep(text); });
   flags.value("checkpoint", "MODE", "none: keep all activations; sqrt: recompute segments",
-              [&](const std::string &text) { options.checkpoint = text; });
+              [&](const std::string &text) { options.checkpoint = parseCheckpoint(text); });
   flags.value("recompute", "SHARE",
-              "without a budget: how much of the step's time may go into computing values again so "
-              "that the arena is smaller: none, 2%, or auto, the default: up to 1.5%, a percent of "
+              "how much of the step's time may go into computing values again so that the arena is "
+              "smaller than it has to be: none, 2%, or auto, the default: up to 1.5%, a percent of "
               "time for at least five of memory",
               [&](const std::string &text) { options.recompute = parseRecompute(text); });
-  flags.value("memory-budget", "BYTES",
-              "the arena's limit: 2GiB, 900MB, bytes, or 70% of the arena with everything kept; "
-              "recomputes what does not fit, in the least time",
-              [&](const std::string &text) { options.memoryBudget = parseByteBudget(text); });
+  flags.value(
+      "memory-budget", "BYTES",
+      "the arena's limit: 2GiB, 900MB, bytes, or 70% of the arena with everything kept; "
+      "recomputes what does not fit, in the least time",
+      [&](const std::string &text) { options.memoryBudget = parseMemory("memory-budget", text); });
   flags.value(
       "budget-covers", "WHAT",
       "what --memory-budget limits: arena (the default), or process: also what lies outside",
@@ -304,6 +315,9 @@ void addCompileFlags(CommandLine &line, CompileOptions &options) {
   addObjectiveFlags(line, options);
   addModelFlags(line, options);
   addPlanningFlags(line, options);
+  line.elsewhere(
+      {"--lr", "--learning-rate", "--momentum", "--weight-decay"},
+      " is a setting of the optimizer: --optimizer=sgd:lr=0.1,momentum=0.9,weight-decay=1e-4");
 }
 
 void addModelWord(CommandLine &line, CompileOptions &options) {
@@ -318,16 +332,16 @@ void finishOptions(CompileOptions &options) {
   if (options.modelPath.empty())
     throw Error::badInput("no model given; expected a .onnx or .mlir file");
   options.import.file = newModelFile();
-  if (!options.checkpoint.empty() && options.checkpoint != "none" && options.checkpoint != "sqrt")
-    throw Error::badInput("unknown checkpoint mode \"" + options.checkpoint +
-                          "\"; known are none, sqrt");
   if (options.memoryBudget && options.checkpoint == "sqrt")
     throw Error::badInput("--checkpoint and --memory-budget both decide what is computed again; "
                           "give one of them");
-  if (options.recompute && (options.memoryBudget || !options.checkpoint.empty()))
-    throw Error::badInput(absl::StrCat("--recompute and ",
-                                       options.memoryBudget ? "--memory-budget" : "--checkpoint",
-                                       " both decide what is computed again; give one of them"));
+  if (options.recompute && !options.checkpoint.empty())
+    throw Error::badInput(
+        "--recompute and --checkpoint both decide what is computed again; give one of them");
+  if (options.recompute && options.recompute->isForSmallest() && options.memoryBudget)
+    throw Error::badInput(
+        "--recompute=P% asks for the smallest arena within a time, --memory-budget for the least "
+        "time within an arena; give one of them, or --recompute=none beside the budget");
   if (options.clipNorm > 0 && options.clipValue > 0)
     throw Error::badInput("--clip-norm and --clip-value both limit gradients; give one of them");
   if (options.loss.kind == LossSpec::Kind::Output && !options.lossOutput.empty())

@@ -3,6 +3,7 @@
 #include "compiler/Picture.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 #include "runtime/base/Text.h"
 #include "runtime/report/Formats.h"
 
@@ -35,10 +36,8 @@ void addOutputFlag(CommandLine &line, ReportPlace &place) {
 void addReportFlags(CommandLine &line, ReportPlace &place,
                     const std::vector<std::string> &formats) {
   const std::string known = joined(formats);
-  line.value("format", "NAME", known + " (default: text)", [&place, formats, known](auto &text) {
-    if (std::ranges::find(formats, text) == formats.end())
-      throw Error::badInput("unknown format \"" + text + "\"; known are " + known);
-    place.format = text;
+  line.value("format", "NAME", known + " (default: text)", [&place, formats](auto &text) {
+    place.format = formats[oneOf(text, formats, "format")];
   });
   addOutputFlag(line, place);
 }

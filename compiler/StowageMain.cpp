@@ -75,6 +75,11 @@ int runCommand(const std::vector<std::string> &arguments) {
     runs[command.name] = command.declare(*lines[command.name]);
   }
   line.command("help");
+  if (!arguments.empty() &&
+      (arguments.front().ends_with(".onnx") || arguments.front().ends_with(".mlir")))
+    throw stow::Error::badInput(
+        "a command is missing before \"" + arguments.front() +
+        "\"; did you mean stowage plan MODEL or stowage compile MODEL -o OUT?");
   const stow::CommandLine::Request request = line.parse(arguments);
   if (wantsVersion) {
     absl::PrintF("stowage %s\n", stow::version());

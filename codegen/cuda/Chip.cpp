@@ -1,7 +1,9 @@
 #include "codegen/cuda/Chip.h"
 
 #include "codegen/cuda/ChipFiles.inc"
+#include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
+#include "runtime/base/Names.h"
 #include "runtime/base/Text.h"
 
 #include <algorithm>
@@ -49,7 +51,9 @@ std::string chipsOf(const std::string &architecture) {
   return joined(names);
 }
 
-Chip requireChip(const std::string &name) {
+Chip requireChip(const std::string &spelled) {
+  const std::vector<std::string> names = chipNames();
+  const std::string name = names[oneOf(spelled, names, "GPU", "--target=cuda:GPU")];
   for (const auto &[known, text] : kChipFiles) {
     Chip chip = parseChip(known, text);
     if (name == chip.name)
@@ -61,11 +65,13 @@ Chip requireChip(const std::string &name) {
     chip.fixed.clear();
     return chip;
   }
-  throw Error::badInput("unknown GPU \"" + name + "\" for --target=cuda:GPU; known are " +
-                        joined(chipNames()));
+  throw Error::internal("the GPU " + name + " has no file");
 }
 
 std::vector<Chip> requireChips(const std::string &names) {
+  if (names.empty())
+    throw Error::badInput("--target=cuda:GPU needs the name of a GPU; known are " +
+                          joined(chipNames()));
   std::vector<Chip> chips;
   for (size_t at = 0; at <= names.size();) {
     const size_t comma = std::min(names.find(',', at), names.size());

@@ -447,7 +447,8 @@ void GraphImport::finish() {
     isFrozen(entry.first); // a pattern may name what is constant anyway
   for (size_t i = 0; !failed && i < options.frozen.size(); ++i)
     if (!frozenUsed[i])
-      obstacle(location, "no parameter matches the frozen pattern '" + options.frozen[i] + "'");
+      obstacle(location, "no parameter matches --freeze=" + options.frozen[i] +
+                             "; --list-parameters names those there are");
   if (failed)
     return;
   if (inputCount == 0)

@@ -1,6 +1,7 @@
 #include "compiler/import/Initialization.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 
 #include <algorithm>
 #include <charconv>
@@ -40,23 +41,16 @@ int64_t fanInOf(Use use, const Shape &stored) {
 
 Initialization parseInitialization(const std::string &text) {
   size_t colon = text.find(':');
-  std::string name = text.substr(0, colon);
-  bool takesNumber = name == "normal" || name == "uniform";
-  Initialization init;
-  if (name == "pytorch")
-    init.rule = Initialization::Rule::PyTorch;
-  else if (name == "kaiming")
-    init.rule = Initialization::Rule::Kaiming;
-  else if (name == "xavier")
-    init.rule = Initialization::Rule::Xavier;
-  else if (name == "normal")
-    init = {Initialization::Rule::Normal, 0.02};
-  else if (name == "uniform")
-    init = {Initialization::Rule::Uniform, 0.05};
-  else
-    throw Error::badInput("unknown initialization '" + text +
-                          "'; expected pytorch, kaiming, xavier, normal[:stddev] or "
-                          "uniform[:bound]");
+  using Rule = Initialization::Rule;
+  constexpr Initialization rules[] = {{Rule::PyTorch},
+                                      {Rule::Kaiming},
+                                      {Rule::Xavier},
+                                      {Rule::Normal, 0.02},
+                                      {Rule::Uniform, 0.05}};
+  Initialization init =
+      rules[oneOf(text.substr(0, colon), {"pytorch", "kaiming", "xavier", "normal", "uniform"},
+                  "initialization", "--init")];
+  const bool takesNumber = init.rule == Rule::Normal || init.rule == Rule::Uniform;
   if (colon == std::string::npos)
     return init;
   const char *end = text.data() + text.size();

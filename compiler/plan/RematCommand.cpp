@@ -10,6 +10,7 @@
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 #include "runtime/base/Text.h"
 
 #include <absl/strings/str_cat.h>
@@ -32,13 +33,6 @@ struct Arguments {
   bool frontier = false, prove = false;
   double effort = 1, proveSeconds = PlanOptions().proveSeconds;
 };
-
-std::string oneOf(const std::string &flag, const std::string &text,
-                  std::initializer_list<const char *> known, const std::string &expected) {
-  if (std::ranges::find(known, text) == known.end())
-    throw Error::badInput("--" + flag + " is '" + text + "'; expected " + expected);
-  return text;
-}
 
 /// Checks what the flags say together.
 void checkArguments(const Arguments &arguments) {
@@ -254,15 +248,15 @@ std::function<int()> rematCommand(CommandLine &line) {
              "auto (default), cut (no search), sqrt (Chen's segments), rotor (chains; revolve is "
              "another name)",
              [&](const std::string &text) {
-               arguments.method = oneOf("method", text, {"auto", "cut", "sqrt", "rotor", "revolve"},
-                                        "auto, cut, sqrt, rotor or revolve");
+               const std::vector<std::string> known = {"auto", "cut", "sqrt", "rotor", "revolve"};
+               arguments.method = known[oneOf(text, known, "method", "--method")];
              });
   line.value(
       "effort", "X",
       "multiplies the number of search moves (default: 1); above 1 in powers of two, never worse",
       [&](const std::string &text) { arguments.effort = parseUpTo("effort", text, 1e6); });
   line.value("format", "F", "text (default) or json", [&](const std::string &text) {
-    arguments.format = oneOf("format", text, {"text", "json"}, "text or json");
+    arguments.format = oneOf(text, {"text", "json"}, "format", "--format") == 0 ? "text" : "json";
   });
   line.value("output,o", "FILE",
              "write the schedule (or the frontier); - is standard output, without the report",

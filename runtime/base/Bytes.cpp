@@ -3,6 +3,7 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -25,15 +26,38 @@ constexpr Unit kUnits[] = {
     {"GB", 1e9},
     {"MB", 1e6},
     {"KB", 1e3},
-    {"kB", 1e3},
     {"B", 1.0},
     {"", 1.0},
 };
 
-[[noreturn]] void failToParse(std::string_view text) {
+[[noreturn]] void failToParse(std::string_view text, const std::string &meant = "") {
   throw Error::badInput(
-      "cannot read \"" + std::string(text) +
-      "\" as a byte count; write for example 2GiB, 512MiB, 900MB, 1048576 or 70%");
+      "cannot read \"" + std::string(text) + "\" as a byte count" +
+      (meant.empty() ? "; write for example 2GiB, 512MiB, 900MB, 1048576 or 70%" : meant));
+}
+
+/// But for capitals.
+bool isSame(std::string_view a, std::string_view b) {
+  const auto small = [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; };
+  return std::ranges::equal(a, b, {}, small, small);
+}
+
+/// Whether a suffix means this unit alone: "gib" and "Gi" GiB, "gb" GB, but "Gb" may be bits.
+bool means(std::string_view suffix, std::string_view unit) {
+  const bool isOfBits = suffix.size() == 2 && suffix[0] < 'a' && suffix[1] == 'b';
+  return (isSame(suffix, unit) && !isOfBits) ||
+         (unit.ends_with("iB") && isSame(suffix, unit.substr(0, 2)));
+}
+
+/// "; did you mean 4GiB (4294967296 bytes) or 4GB (4000000000 bytes)?" of what may be either.
+std::string eitherOf(std::string_view number, double value, std::string_view suffix) {
+  std::string meant;
+  for (const Unit &unit : kUnits)
+    if (unit.suffix.size() > 1 && isSame(suffix.substr(0, 1), unit.suffix.substr(0, 1)) &&
+        value * unit.bytes < 9.2e18)
+      append(meant, meant.empty() ? "; did you mean " : " or ", number, unit.suffix, " (",
+             static_cast<Bytes>(value * unit.bytes), " bytes)");
+  return meant.empty() ? "" : meant + "?";
 }
 
 } // namespace
@@ -61,13 +85,13 @@ ByteBudget parseByteBudget(std::string_view text) {
     return {exact, std::nullopt};
   }
   for (const Unit &unit : kUnits)
-    if (unit.suffix == suffix) {
+    if (means(suffix, unit.suffix)) {
       double bytes = std::floor(value * unit.bytes);
       if (bytes >= 9.2e18)
         failToParse(text);
       return {static_cast<Bytes>(bytes), std::nullopt};
     }
-  failToParse(text);
+  failToParse(text, eitherOf(number, value, suffix));
 }
 
 Bytes parseBytes(std::string_view text) {

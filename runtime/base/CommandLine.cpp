@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 #include "runtime/base/Text.h"
 
 #include <CLI/CLI.hpp>
@@ -42,22 +43,6 @@ public:
     return text;
   }
 };
-
-size_t editDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t changed = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
-    }
-  }
-  return row[b.size()];
-}
 
 template <typename Number>
 Number parseNumber(const std::string &flag, const std::string &text, const char *expected) {
@@ -248,19 +233,6 @@ CommandLine::Request CommandLine::parse(const std::vector<std::string> &argument
 }
 
 std::string CommandLine::help() const { return parser->app.help(); }
-
-std::string nearest(std::string_view word, const std::vector<std::string> &candidates) {
-  std::string best;
-  size_t bestDistance = word.size() / 3 + 2;
-  for (const std::string &candidate : candidates) {
-    size_t distance = editDistance(word, candidate);
-    if (distance < bestDistance) {
-      bestDistance = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
 
 int64_t parseCount(const std::string &flag, const std::string &text, int64_t least,
                    std::optional<int64_t> most) {

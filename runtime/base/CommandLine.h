@@ -80,7 +80,4 @@ double parseReal(const std::string &flag, const std::string &text);
 /// A finite number of at least 0: learning rates and factors of them.
 double parseRate(const std::string &flag, const std::string &text);
 
-/// The candidate nearest to `word` by edit distance, or empty when none is near.
-std::string nearest(std::string_view word, const std::vector<std::string> &candidates);
-
 } // namespace stow

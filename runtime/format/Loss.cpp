@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 #include "runtime/base/Text.h"
 
 #include <algorithm>
@@ -233,14 +234,19 @@ OutputActivation parseOutputActivation(const std::string &name) {
 LossSpec parseLoss(const std::string &text, const ReadNumbers &readNumbers) {
   size_t colon = text.find(':');
   std::string name = text.substr(0, colon);
-  auto row = std::ranges::find(kinds, name, &KindRow::name);
-  if (row == kinds.end()) {
-    std::vector<std::string> names;
-    for (const KindRow &known : kinds)
-      names.push_back(known.name);
+  std::vector<std::string> names;
+  for (const KindRow &known : kinds)
+    names.emplace_back(known.name);
+  // PyTorch's classes are called losses: CrossEntropyLoss.
+  std::optional<size_t> found = findName(name, names);
+  if (const std::string suffix = "Loss"; !found && name.ends_with(suffix))
+    found = findName(name.substr(0, name.size() - suffix.size()), names);
+  if (!found) {
     names.back() += ":NAME";
-    throw Error::badInput("unknown loss \"" + name + "\"; known are " + joined(names));
+    throw Error::badInput("unknown loss \"" + name + "\"" + knownNames(name, names));
   }
+  const KindRow *row = &kinds[*found];
+  name = row->name;
   LossSpec spec;
   spec.kind = row->kind;
   std::vector<std::string> parts;
@@ -255,9 +261,11 @@ LossSpec parseLoss(const std::string &text, const ReadNumbers &readNumbers) {
   for (const std::string &part : parts) {
     size_t equals = part.find('=');
     std::string key = part.substr(0, equals);
-    if (std::ranges::find(row->settings, key) == row->settings.end())
-      throw Error::badInput("loss " + name + " has no setting \"" + key + "\"; known are " +
-                            joined(row->settings));
+    const std::optional<size_t> setting = findName(key, row->settings);
+    if (!setting)
+      throw Error::badInput("loss " + name + " has no setting \"" + key + "\"" +
+                            knownNames(key, row->settings));
+    key = row->settings[*setting];
     apply(spec, Setting(name, key, equals == std::string::npos ? "true" : part.substr(equals + 1)),
           readNumbers);
   }

@@ -3,6 +3,7 @@
 #include "runtime/base/CommandLine.h"
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 
 #include <algorithm>
 #include <charconv>
@@ -99,6 +100,13 @@ const std::vector<Rule> &rules() {
   return all;
 }
 
+template <typename Named> std::vector<std::string> namesOf(const std::vector<Named> &all) {
+  std::vector<std::string> names;
+  for (const Named &one : all)
+    names.emplace_back(one.name);
+  return names;
+}
+
 bool isSwitch(const Setting &setting) {
   return std::holds_alternative<bool OptimizerSpec::*>(setting.member);
 }
@@ -161,34 +169,29 @@ std::string nameOf(OptimizerSpec::Kind kind) {
 
 OptimizerSpec parseOptimizer(const std::string &text) {
   const size_t colon = text.find(':');
-  const std::string name = text.substr(0, colon);
-  auto rule = std::ranges::find(rules(), name, [](const Rule &known) { return known.name; });
-  if (rule == rules().end())
-    throw Error::badInput(concat("unknown optimizer \"", name, "\"; known are ",
-                                 joined(rules() | std::views::transform(&Rule::name), ", ")));
+  const Rule *rule = &rules()[oneOf(text.substr(0, colon), namesOf(rules()), "optimizer")];
+  const std::string name = rule->name;
+  std::vector<std::string> known = namesOf(rule->settings);
+  known.insert(known.begin(), "lr");
   OptimizerSpec spec;
   spec.kind = rule->kind;
-  spec.text = text;
+  spec.text = name;
   spec.learningRate = rule->learningRate;
   for (const Setting &setting : rule->settings)
     if (auto *member = std::get_if<double OptimizerSpec::*>(&setting.member))
       spec.**member = setting.fallback;
   for (const auto &[key, value] :
        splitSettings(colon == std::string::npos ? "" : text.substr(colon + 1))) {
-    if (key == "lr") {
+    const std::optional<size_t> found = findName(key, known);
+    if (!found)
+      throw Error::badInput("optimizer " + name + " has no setting \"" + key + "\"" +
+                            knownNames(key, known));
+    if (*found == 0)
       spec.learningRate = parseRate("optimizer lr", value);
-      continue;
-    }
-    auto setting = std::ranges::find(rule->settings, key,
-                                     [](const Setting &known) { return std::string(known.name); });
-    if (setting == rule->settings.end()) {
-      std::string known = "lr";
-      for (const Setting &other : rule->settings)
-        known += ", " + std::string(other.name);
-      throw Error::badInput("optimizer " + name + " has no setting \"" + key + "\"; known are " +
-                            known);
-    }
-    apply(spec, *rule, *setting, value);
+    else
+      apply(spec, *rule, rule->settings[*found - 1], value);
+    const bool isAlone = *found > 0 && isSwitch(rule->settings[*found - 1]) && value == "true";
+    spec.text += (spec.text == name ? ":" : ",") + known[*found] + (isAlone ? "" : "=" + value);
   }
   if (spec.nesterov && spec.momentum == 0)
     throw Error::badInput("optimizer sgd: nesterov needs a momentum above 0");
@@ -216,11 +219,13 @@ ParameterGroup parseGroup(const std::string &text) {
     throw Error::badInput("--group=" + text +
                           ": expected PATTERN:weight-decay=X,lr-scale=Y, either or both");
   for (const auto &[key, value] : settings) {
-    if (key != "weight-decay" && key != "lr-scale")
-      throw Error::badInput("--group=" + text + " has no setting \"" + key +
-                            "\"; known are weight-decay, lr-scale");
-    const double number = parseRate("group " + key, value);
-    if (key == "weight-decay")
+    const std::vector<std::string> known = {"weight-decay", "lr-scale"};
+    const std::optional<size_t> setting = findName(key, known);
+    if (!setting)
+      throw Error::badInput("--group=" + text + " has no setting \"" + key + "\"" +
+                            knownNames(key, known));
+    const double number = parseRate("group " + known[*setting], value);
+    if (*setting == 0)
       group.weightDecay = number;
     else
       group.rateScale = number;

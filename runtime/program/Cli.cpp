@@ -3,6 +3,7 @@
 #include "runtime/base/CommandLine.h"
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 #include "runtime/base/Version.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Checkpoint.h"
@@ -63,8 +64,7 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
               "canaries: run commands one by one and name the one that writes what is not its own "
               "(slow; takes the arena's bytes once more)",
               [&](const std::string &text) {
-                if (text != "canaries")
-                  throw Error::badInput("--check: expected canaries, found '" + text + "'");
+                oneOf(text, {"canaries"}, "check", "--check");
                 options.check = true;
               });
   flags.optionalValue("profile", "FILE", "print where the time goes; FILE: in full, too",
@@ -137,15 +137,13 @@ void addEvalFlags(CommandLine &flags, EvalOptions &options) {
 }
 
 void addPlanFlags(CommandLine &flags, PlanOptions &options) {
-  const std::string known =
-      joined(planFormatTable() | std::views::transform(&PlanFormat::name), ", ");
-  flags.value(
-      "format", "NAME", known + " (default: text)", [&options, known](const std::string &text) {
-        if (std::ranges::find(planFormatTable(), text, &PlanFormat::name) ==
-            planFormatTable().end())
-          throw Error::badInput("--format: expected one of " + known + ", found '" + text + "'");
-        options.format = text;
-      });
+  std::vector<std::string> known;
+  for (const PlanFormat &format : planFormatTable())
+    known.emplace_back(format.name);
+  flags.value("format", "NAME", joined(known, ", ") + " (default: text)",
+              [&options, known](const std::string &text) {
+                options.format = known[oneOf(text, known, "format", "--format")];
+              });
   flags.value(
       "rows", "N", "buffers listed at the peak (default: 20)",
       [&](const std::string &text) { options.report.liveRows = parseCount("rows", text, 0); });

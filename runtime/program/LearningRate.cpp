@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Names.h"
 
 #include <algorithm>
 #include <cmath>
@@ -68,11 +69,10 @@ std::string nameOf(LearningRate::Kind kind) {
 std::string learningRateKinds() { return joined(kinds | std::views::values, ", "); }
 
 LearningRate::Kind parseLearningRateKind(const std::string &name) {
+  std::vector<std::string> names;
   for (const auto &[kind, known] : kinds)
-    if (known == name)
-      return kind;
-  throw Error::badInput("--lr-schedule: unknown schedule '" + name + "'; known are " +
-                        learningRateKinds());
+    names.emplace_back(known);
+  return kinds[oneOf(name, names, "schedule", "--lr-schedule")].first;
 }
 
 } // namespace stow

@@ -4,6 +4,7 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
+#include "runtime/base/Names.h"
 #include "runtime/format/PrintableText.h"
 #include "runtime/report/Formats.h"
 
@@ -212,9 +213,9 @@ std::string Profile::perfetto() const {
 }
 
 ProfileFormat parseProfileFormat(const std::string &text) {
-  if (text != "json" && text != "perfetto")
-    throw Error::badInput("--profile-format: expected json or perfetto, found '" + text + "'");
-  return text == "json" ? ProfileFormat::Json : ProfileFormat::Perfetto;
+  return oneOf(text, {"json", "perfetto"}, "format", "--profile-format") == 0
+             ? ProfileFormat::Json
+             : ProfileFormat::Perfetto;
 }
 
 void reportProfile(const Profile &profile, const std::string &path, ProfileFormat format,

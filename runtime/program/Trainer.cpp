@@ -3,6 +3,7 @@
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/FileLock.h"
 #include "runtime/data/Shuffle.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Evaluator.h"
@@ -87,6 +88,7 @@ private:
   std::optional<Feeder> firstFeeder; ///< of all batches of a step but the last, where there are
   std::optional<Feeder> feeder;      ///< of the last
   std::optional<Evaluator> validationEvaluator, testEvaluator;
+  std::optional<FileLock> lock; ///< of the file to save to
   std::optional<CheckpointWriter> writer;
   std::optional<int64_t> savedStep; ///< of the latest save of this run
   std::optional<TrainingLog> log;
@@ -102,8 +104,10 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   // What can be wrong with the request is found before the arena is touched.
   if (options.saveEvery > 0 && !options.save)
     throw Error::badInput("--save-every needs --save=FILE");
-  if (options.save)
+  if (options.save) {
     checkWritable(*options.save);
+    lock.emplace(*options.save);
+  }
   if (options.profile && !options.profile->empty())
     checkWritable(*options.profile);
   std::optional<SafetensorsFile> resumed = openResumed(options);

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A flipped bit of an executable is noticed: damage.py --stowage=PATH --work=DIR [--first=SEED] [--cases=N].
+"""A flipped bit of an executable, and an end that is missing, are noticed: damage.py --stowage=PATH --work=DIR [--first=SEED] [--cases=N].
 
 Every case flips one bit, drawn from its seed. Wherever it is, `stowage inspect` refuses the file. Where it is in the program and
 its plan, in the initial values or in a kernel's code, the executable itself says that it is damaged before it does anything else.
@@ -71,6 +71,12 @@ def main() -> None:
     bad.write_bytes(endless)
     done = run(args.stowage, "inspect", bad)
     assert done.returncode == 1 and done.stderr.startswith("error: "), done.stderr
+    for share in (0.0, 1e-5, 1e-4, 0.01, 0.5, 0.9, 0.999):
+        cut = 16 + int(share * len(data))
+        bad.write_bytes(data[:cut])
+        done = run(args.stowage, "inspect", bad)
+        words = f"the file is cut short: {cut} " + (f"of at least {len(data)} bytes" if cut >= 64 else "bytes of it")
+        assert done.returncode == 1 and words in done.stderr, (cut, done.stderr)
     for seed in range(args.first, args.first + args.cases):
         rng = random.Random(seed)
         kind = rng.choice(["anywhere", *sorted(kinds)])

@@ -38,13 +38,19 @@ TEST(ChipTest, SeveralOfATarget) {
     EXPECT_THROW(requireChips(names), Error) << names;
 }
 
+TEST(ChipTest, NamesAreReadWhateverTheirSpelling) {
+  EXPECT_EQ(requireChip("RTX 4090").name, "rtx4090");
+  EXPECT_EQ(namesOf(requireChips("H100,SM90")), "h100,sm_90");
+}
+
 TEST(ChipTest, UnknownChipsAreRefusedWithTheList) {
   try {
     requireChip("sm_20");
     FAIL();
   } catch (const Error &error) {
-    EXPECT_STREQ(error.what(), "unknown GPU \"sm_20\" for --target=cuda:GPU; known are a100, b200, "
-                               "h100, h200, rtx4090, sm_100, sm_80, sm_89, sm_90");
+    EXPECT_STREQ(error.what(),
+                 "unknown GPU \"sm_20\" for --target=cuda:GPU; known are a100, b200, "
+                 "h100, h200, rtx4090, sm_100, sm_80, sm_89, sm_90; did you mean sm_80?");
   }
 }
 

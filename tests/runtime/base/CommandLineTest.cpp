@@ -135,10 +135,5 @@ TEST(FlagValuesTest, Numbers) {
   }
 }
 
-TEST(FlagValuesTest, Nearest) {
-  EXPECT_EQ(nearest("weigths", {"data", "weights"}), "weights");
-  EXPECT_EQ(nearest("q", {"data", "weights"}), "");
-}
-
 } // namespace
 } // namespace stow
