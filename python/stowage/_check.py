@@ -293,9 +293,9 @@ def _kinked() -> "set[Any]":
 
 
 def _moved_at_kinks(sign: int) -> Any:
-    """A context in which the input of every function with kinks is moved by NEAR rounding errors of its largest value: by
-    as much everywhere (sign 1 or -1), so that all that are near zero get on its other side in one of the two, or at random
-    (sign 0), so that neighbours in a window change places."""
+    """A context in which the input of every function with kinks is moved by NEAR rounding errors of its largest value: by as
+    much everywhere (sign 1 or -1), so that all that are near zero get on its other side in one of the two, or at random
+    (sign 0), so that neighbours in a window change places. What no gradient goes through, as a mask, has no kink."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -305,7 +305,7 @@ def _moved_at_kinks(sign: int) -> Any:
         def __torch_function__(self, function, types, arguments=(), named=None):
             named = named or {}
             first = arguments[0] if arguments else None
-            if function in kinked and isinstance(first, torch.Tensor) and first.is_floating_point() and first.numel():
+            if function in kinked and isinstance(first, torch.Tensor) and first.is_floating_point() and first.requires_grad and first.numel():
                 noise = torch.rand(first.shape, generator=generator) * 2 - 1 if sign == 0 else torch.full(first.shape, sign)
                 shift = (NEAR * NOISE * float(first.detach().abs().max()) * noise).to(first.dtype)
                 in_place = named.get("inplace") or getattr(function, "__name__", "").endswith("_")

@@ -3,9 +3,10 @@
 While a module is exported they stand in the place of PyTorch's own:
 
 - validations that look at the data (`if torch.any(var < 0): raise`) are left out, as is the search for a causal mask among masks;
-- mixtures of experts that look up the tokens of each expert have all tokens seen by all of them;
+- mixtures of experts that look up the tokens of each expert have all tokens seen by all of them (`_experts.py`);
 - an autocast that is off is none, and Module.to that changes nothing does nothing;
 - instance_norm with running statistics updates them in operations of their own, and an evaluation normalizes with them;
+- as_strided is a sequence of views (`_strides.py`);
 - cumprod is log2(n) products of the tensor with itself, moved by 1, 2, 4, ... places;
 - a sum or mean over bags with a padding row leaves it out by a factor of 0, where the exporter writes a branch that data decides;
 - ctc_loss is its recursion over time, in logarithms, one step behind the other (Graves et al. 2006, equations 6 to 8). Its gradient by the
@@ -17,7 +18,9 @@ import sys
 from typing import Any, Iterator
 from unittest import mock
 
+from . import _experts
 from ._buffers import in_training
+from ._strides import as_strided
 
 # In the place of the logarithm of zero, whose differences would be no numbers.
 NEVER = -1e30
@@ -156,22 +159,14 @@ def _followed(instance_norm: Any) -> Any:
     return followed
 
 
-def _every_expert(self: Any, hidden_states: Any, choices: Any, weights: Any) -> Any:
-    """The experts of Switch Transformers and NLLB, each of which the library gives the tokens that chose it: here all see all tokens, whose results
-    count by their choices, numbers of experts or ones and zeros."""
-    import torch
+def _unless_within(function: Any, spelled: Any) -> Any:
+    """`spelled` in the place of a function that PyTorch itself calls, too, to say how values of its own operations lie."""
 
-    if choices.dtype in (torch.int64, torch.int32) and choices.dim() == weights.dim():
-        choices = torch.nn.functional.one_hot(choices, self.num_experts)
-    shares = (choices.permute(2, 1, 0) * weights.transpose(0, 1)).sum(1).unsqueeze(-1)
-    dropped = float(getattr(self, "moe_token_dropout", 0))
-    result = torch.zeros_like(hidden_states)
-    for number in range(self.num_experts):
-        seen = self[f"expert_{number}"](hidden_states) * shares[number]
-        if dropped > 0:
-            seen = self.token_dropout(seen) if self.training else seen * (1 - dropped)
-        result = result + seen.to(hidden_states.dtype)
-    return result
+    def called(*arguments: Any, **named: Any) -> Any:
+        within = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "torch"
+        return (function if within else spelled)(*arguments, **named)
+
+    return called
 
 
 def _unless_there(to: Any) -> Any:
@@ -214,6 +209,8 @@ def exportable() -> "Iterator[None]":
     functional = torch.nn.functional
     with contextlib.ExitStack() as patches:
         for owner, name, function in (
+            (torch, "as_strided", _unless_within(torch.as_strided, as_strided)),
+            (torch.Tensor, "as_strided", _unless_within(torch.Tensor.as_strided, as_strided)),
             (torch, "cumprod", cumprod),
             (torch.Tensor, "cumprod", cumprod),
             (functional, "ctc_loss", ctc_loss),
@@ -225,11 +222,8 @@ def exportable() -> "Iterator[None]":
             (torch.autocast, "__enter__", _unless_idle(torch.autocast.__enter__)),
             (torch.autocast, "__exit__", _unless_idle(torch.autocast.__exit__)),
             (transformer, "_detect_is_causal_mask", lambda mask, is_causal=None, size=None: is_causal is True),
+            *_experts.forwards(),
         ):
             if hasattr(owner, name):
                 patches.enter_context(mock.patch.object(owner, name, function))
-        for family, experts in (("switch_transformers", "SwitchTransformersExperts"), ("nllb_moe", "NllbMoeExperts")):
-            library = sys.modules.get(f"transformers.models.{family}.modeling_{family}")
-            if hasattr(library, experts):
-                patches.enter_context(mock.patch.object(getattr(library, experts), "forward", _every_expert))
         yield

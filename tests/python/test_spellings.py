@@ -61,6 +61,22 @@ class Normalized(nn.Module):
         return x @ (self.weight / torch.linalg.vector_norm(self.weight, 2, 0, True, dtype=torch.float32))
 
 
+class Windows(nn.Module):
+    """Windows that overlap, read where values lie in memory: of a transposed product, as Longformer has them, and every other value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(4, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.part(x.transpose(0, 1)).view(8, -1, 3, 2).transpose(0, 1).transpose(1, 2).reshape(-1, 8, 2)
+        rows = rows.view(rows.shape[0], 2, 4, 2)
+        strides = list(rows.stride())
+        windows = rows.as_strided((rows.shape[0], 3, 4, 2), (strides[0], strides[1] // 2, strides[2], strides[3]))
+        weights = torch.as_strided(self.part.weight, (3, 2, 1), (8, 2, 5), 1)
+        return (windows * torch.arange(24.0).view(3, 4, 2)).sum((1, 2)).view(x.shape[0], 6) + weights.reshape(6) * weights.sum()
+
+
 class Drawn(nn.Module):
     """Numbers between 2 and 3, drawn anew in each step: once with known extents, once for each sample."""
 
@@ -76,8 +92,22 @@ class Drawn(nn.Module):
 class Spellings(unittest.TestCase):
     def test_first_steps(self) -> None:
         torch.manual_seed(0)
-        for module, example in (Rotary(), torch.randn(2, 3, 8)), (Converted(), torch.randn(4, 3)), (Normalized(), torch.randn(4, 3)):
+        for module, example in ((Rotary(), torch.randn(2, 3, 8)), (Converted(), torch.randn(4, 3)), (Normalized(), torch.randn(4, 3)),
+                                (Windows(), torch.randn(2, 8, 4))):  # fmt: skip
             self.assertTrue(stowage.compile(module, example, loss="mse", threads=1).check.ok)
+
+    def test_strides(self) -> None:
+        from stowage._strides import as_strided
+
+        rows = torch.arange(24.0).view(2, 3, 4)
+        for tensor, size, stride, offset in (
+            (rows, (3, 2, 2), (4, 1, 13), 1), (rows.permute(2, 0, 1), (2, 3, 4), (12, 4, 1), None), (rows[:, 1:], (2, 2), (12, 5), None),
+            (rows.permute(1, 2, 0), (5, 4, 1, 3), (4, 1, 7, 0), None), (rows[:1].expand(5, 3, 4), (2, 2), (1, 1), 3), (rows, (), (), 23),
+        ):  # fmt: skip
+            self.assertTrue(torch.equal(as_strided(tensor, size, stride, offset), tensor.as_strided(size, stride, offset)))
+        for tensor, size, stride in (rows[:, 1:], (12,), (1,)), (rows[:, :, 1:], (2, 8), (12, 1)), (rows[:, ::2, ::2], (2, 2), (12, 3)):
+            with self.assertRaisesRegex(ValueError, "as_strided"):
+                as_strided(tensor, size, stride)
 
     def test_what_is_drawn(self) -> None:
         step = stowage.compile(Drawn(), torch.ones(2, 1), loss="output:mean", optimizer="sgd:lr=1", threads=1, check=False)
@@ -107,6 +137,22 @@ class Spellings(unittest.TestCase):
                 warnings.simplefilter("ignore")
                 example = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens}
                 self.assertTrue(stowage.compile(model.train(), example, loss="output:loss", threads=1).check.ok)
+
+    def test_experts_in_stacked_matrices(self) -> None:
+        from transformers.models.dbrx.configuration_dbrx import DbrxConfig, DbrxFFNConfig
+        from transformers.models.dbrx.modeling_dbrx import DbrxFFN
+        from transformers.models.longcat_flash.configuration_longcat_flash import LongcatFlashConfig
+        from transformers.models.longcat_flash.modeling_longcat_flash import LongcatFlashMoE
+
+        torch.manual_seed(0)
+        sizes = {"hidden_size": 8, "ffn_hidden_size": 6, "moe_num_experts": 4, "moe_top_k": 2}
+        dbrx = DbrxFFN(DbrxConfig(d_model=8, ffn_config=DbrxFFNConfig(**sizes)))
+        longcat = LongcatFlashMoE(LongcatFlashConfig(hidden_size=8, expert_ffn_hidden_size=6, n_routed_experts=4, zero_expert_num=2, moe_topk=3))
+        for module in dbrx, longcat:
+            with self.subTest(model=type(module).__name__):
+                for parameter in module.parameters():
+                    nn.init.normal_(parameter)
+                self.assertTrue(stowage.compile(module, torch.randn(2, 5, 8), loss="mse", threads=1).check.ok)
 
 
 if __name__ == "__main__":
