@@ -53,7 +53,7 @@ std::vector<int64_t> partSizes(NodeImport &node, int64_t extent) {
   }
   int64_t sum = 0;
   for (int64_t size : sizes)
-    if (size < 1 || (sum += size) > extent)
+    if (size < 0 || (sum += size) > extent)
       throw Error::badInput(absl::StrCat("the parts do not fit ", extent, " elements"));
   if (sum != extent)
     throw Error::badInput(absl::StrCat("the parts do not add up to ", extent, " elements"));
@@ -83,6 +83,10 @@ void convertSplitToSequence(NodeImport &node) {
   for (int64_t size : sizes) {
     Shape part = shape;
     part[axis] = size;
+    if (size == 0) { // known, though what it is taken from is not
+      parts.push_back(node.newSlot(Literal{node.elementType(0), part, {}, {}}));
+      continue;
+    }
     Value y = part == shape ? x : node.slice(x, starts, part);
     if (drops)
       part.erase(part.begin() + axis);

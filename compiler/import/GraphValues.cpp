@@ -23,6 +23,8 @@ GraphImport::Verdict GraphImport::verdictOf(const Slot &slot) const {
     return {};
   if (slot.origin == Slot::Origin::Input && roles.dataInputs.count(slot.name))
     return {ArgumentKind::Input, ""};
+  if (checkedElementCount(slot.shape) == 0)
+    return {std::nullopt, "has no elements"};
   if (roles.named.count(slot.name) &&
       (slot.origin == Slot::Origin::Initializer || slot.origin == Slot::Origin::Input))
     return {ArgumentKind::Parameter, "named with --parameter"};

@@ -178,10 +178,10 @@ def _has_open_batch(path: Any) -> bool:
 
 
 def parameters_of(module: Any) -> "dict[str, list[str]]":
-    """Every parameter that asks for a gradient, with all its names: tied ones have several."""
+    """Every parameter with elements that asks for a gradient, with all its names: tied ones have several."""
     names: "dict[int, list[str]]" = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
-        if parameter.requires_grad:
+        if parameter.requires_grad and parameter.numel():
             names.setdefault(id(parameter), []).append(name)
     return {group[0]: group for group in names.values()}
 
@@ -197,7 +197,8 @@ def initializers_of(path: Any) -> "set[str]":
 def frozen_flags(module: Any, path: Any, optimizer: Any = "sgd") -> "list[str]":
     """--freeze for the parameters that the module or the optimizer does not train."""
     held, trained = initializers_of(path), trained_names(optimizer, module)
-    frozen = [name for name, _ in module.named_parameters(remove_duplicate=False) if name not in trained and name in held]
+    frozen = [name for name, parameter in module.named_parameters(remove_duplicate=False)
+              if name not in trained and name in held and parameter.numel()]  # fmt: skip
     return [f"--freeze={','.join(frozen)}"] if frozen else []
 
 

@@ -148,7 +148,7 @@ def _group_flags(kind: str, groups: "list[dict[str, Any]]", module: Any) -> "lis
         rate = float(group["lr"])
         if rate and not base_rate:
             raise ValueError(f"{kind}: the first group has lr=0, of which lr={rate!r} is no multiple; put that group last")
-        members = [name for parameter in group["params"] if parameter.requires_grad for name in names[id(parameter)]]
+        members = [name for parameter in group["params"] if parameter.requires_grad and parameter.numel() for name in names[id(parameter)]]
         if members:
             scale = rate / base_rate if base_rate else 1.0
             flags.append(f"--group={_pattern(members)}:lr-scale={scale!r},weight-decay={float(group['weight_decay'])!r}")

@@ -77,6 +77,18 @@ class Windows(nn.Module):
         return (windows * torch.arange(24.0).view(3, 4, 2)).sum((1, 2)).view(x.shape[0], 6) + weights.reshape(6) * weights.sum()
 
 
+class Registers(nn.Module):
+    """A parameter without elements, as DINOv3 has without register tokens, and a part of a head without any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registers, self.part = nn.Parameter(torch.empty(1, 0, 4)), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        turned, kept = torch.split(self.part(x), [4, 0], -1)
+        return torch.cat([self.registers.expand(x.shape[0], -1, -1), torch.cat([turned * turned, kept], -1)], 1)
+
+
 class Drawn(nn.Module):
     """Numbers between 2 and 3, drawn anew in each step: once with known extents, once for each sample."""
 
@@ -95,6 +107,16 @@ class Spellings(unittest.TestCase):
         for module, example in ((Rotary(), torch.randn(2, 3, 8)), (Converted(), torch.randn(4, 3)), (Normalized(), torch.randn(4, 3)),
                                 (Windows(), torch.randn(2, 8, 4))):  # fmt: skip
             self.assertTrue(stowage.compile(module, example, loss="mse", threads=1).check.ok)
+
+    def test_without_elements(self) -> None:
+        torch.manual_seed(0)
+        module = Registers()
+        frozen = Registers()
+        frozen.registers.requires_grad_(False)
+        for each in module, frozen:
+            step = stowage.compile(each, torch.randn(2, 3, 4), loss="mse", threads=1)
+            self.assertTrue(step.check.ok)
+            self.assertEqual(step.state_dict()["registers"].shape, (1, 0, 4))
 
     def test_strides(self) -> None:
         from stowage._strides import as_strided
