@@ -5,5 +5,6 @@
 void stow::registerCodegenPasses() {
   mlir::registerPass(createEmitKernelsPass);
   mlir::registerPass([] { return createExpandMathPass(); });
+  mlir::registerPass(createShareKernelsPass);
   mlir::registerPass(createKernelsToNvvmPass);
 }

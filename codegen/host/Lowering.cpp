@@ -24,6 +24,7 @@ namespace stow {
 LogicalResult lowerKernelsToLlvm(ModuleOp module, Bf16Conversion bf16) {
   PassManager passes(module.getContext());
   passes.enableVerifier(false); // each conversion checks what it makes legal
+  passes.addPass(createShareKernelsPass());
   passes.addPass(createExpandMathPass(bf16 == Bf16Conversion::Expanded));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());

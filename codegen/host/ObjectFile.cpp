@@ -5,6 +5,7 @@
 // executable.
 #include "codegen/host/ObjectFile.h"
 
+#include "codegen/kernels/Passes.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Instructions.h"
 
@@ -83,6 +84,13 @@ llvm::Function *emitWrapper(llvm::Module &module, llvm::Function *kernel) {
   kernel->setLinkage(llvm::GlobalValue::InternalLinkage);
   kernel->addFnAttr(llvm::Attribute::AlwaysInline);
   return wrapper;
+}
+
+/// Neither copied into its callers nor specialized for one of them, which a function of other objects' cannot be.
+void keepShared(llvm::Function &function) {
+  function.addFnAttr(llvm::Attribute::NoInline);
+  function.addFnAttr(llvm::Attribute::NoUnwind);
+  function.setVisibility(llvm::GlobalValue::HiddenVisibility);
 }
 
 void emitConstant(llvm::Module &module, llvm::Constant *value, StringRef name) {
@@ -186,6 +194,9 @@ LogicalResult emitProgramObject(ModuleOp module, const ProgramData &data, const 
   SmallVector<llvm::Constant *> wrappers;
   for (const std::string &symbol : data.kernels)
     wrappers.push_back(emitWrapper(*code, code->getFunction(symbol)));
+  for (llvm::Function &function : *code)
+    if (function.getName().starts_with(kSharedKernelPrefix))
+      keepShared(function);
   emitTables(*code, data, wrappers);
   tune(*code, cpu);
   optimize(*code, *machine);

@@ -1,6 +1,7 @@
 #include "codegen/kernels/Kernels.h"
 
 #include "codegen/kernels/Emit.h"
+#include "codegen/kernels/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -103,8 +104,12 @@ FailureOr<KernelInfo> KernelModule::add(Operation *op, ArrayRef<int64_t> alignme
   const KernelTable::Emit emit = KernelTable::all().find(op);
   if (!emit)
     return op->emitOpError() << "has no generated kernel";
-  return define(op->getName().stripDialect(), argumentsOf(op, alignments), op->getNumOperands(),
-                [&](KernelFrame &frame) { return emit(op, frame); });
+  double work = 0;
+  if (auto cost = cast<CostOpInterface>(op); target == KernelTarget::Host)
+    work = static_cast<double>(cost.getBytesMoved()) + cost.getFlops();
+  return define(
+      op->getName().stripDialect(), argumentsOf(op, alignments), op->getNumOperands(),
+      [&](KernelFrame &frame) { return emit(op, frame); }, std::llround(work));
 }
 
 SmallVector<KernelArgument> argumentsOf(Operation *op, ArrayRef<int64_t> alignments) {
@@ -116,9 +121,17 @@ SmallVector<KernelArgument> argumentsOf(Operation *op, ArrayRef<int64_t> alignme
   return arguments;
 }
 
+/// Notes the work of a run, the largest where several ops run `function`.
+static void noteWork(Operation *function, int64_t work) {
+  auto noted = function->getAttrOfType<IntegerAttr>(kKernelWorkAttr);
+  if (work > (noted ? noted.getInt() : 0))
+    function->setAttr(kKernelWorkAttr, Builder(function).getI64IntegerAttr(work));
+}
+
 FailureOr<KernelInfo> KernelModule::define(StringRef name, ArrayRef<KernelArgument> given,
                                            size_t reads,
-                                           llvm::function_ref<LogicalResult(KernelFrame &)> emit) {
+                                           llvm::function_ref<LogicalResult(KernelFrame &)> emit,
+                                           int64_t work) {
   OpBuilder builder(owned->getContext());
   Location location = builder.getUnknownLoc();
   Block *functions = owned->getBody();
@@ -162,7 +175,8 @@ FailureOr<KernelInfo> KernelModule::define(StringRef name, ArrayRef<KernelArgume
   std::string code = codeOf(function);
   if (auto known = byCode.find(code); known != byCode.end()) {
     function->erase();
-    KernelInfo shared = known->second;
+    noteWork(known->second.function, work);
+    KernelInfo shared = known->second.info;
     shared.tasks = frame.tasks;
     return shared;
   }
@@ -172,7 +186,8 @@ FailureOr<KernelInfo> KernelModule::define(StringRef name, ArrayRef<KernelArgume
   info.tasks = frame.tasks;
   SymbolTable::setSymbolName(function, info.symbol);
   names.push_back(info.symbol);
-  byCode.emplace(std::move(code), info);
+  byCode.emplace(std::move(code), Known{info, function});
+  noteWork(function, work);
   return info;
 }
 

@@ -52,10 +52,12 @@ public:
   mlir::FailureOr<KernelInfo> add(mlir::Operation *op, llvm::ArrayRef<int64_t> alignments = {});
 
   /// A kernel called `name` over `arguments`, of which the first `reads` are read and the others written;
-  /// `emit` writes its body and counts its tasks. Fails as `emit` does, which has said why.
+  /// `emit` writes its body and counts its tasks. Fails as `emit` does, which has said why. `work`: bytes
+  /// that a run moves and operations that it does; 0: not known.
   mlir::FailureOr<KernelInfo> define(llvm::StringRef name, llvm::ArrayRef<KernelArgument> arguments,
                                      size_t reads,
-                                     llvm::function_ref<mlir::LogicalResult(KernelFrame &)> emit);
+                                     llvm::function_ref<mlir::LogicalResult(KernelFrame &)> emit,
+                                     int64_t work = 0);
 
   /// What no kernel profits from more than.
   static constexpr int64_t kAlignment = 16;
@@ -68,7 +70,11 @@ private:
   KernelTarget target;
   mlir::OwningOpRef<mlir::ModuleOp> owned;
   std::vector<std::string> names;
-  std::map<std::string, KernelInfo> byCode;
+  struct Known {
+    KernelInfo info;
+    mlir::Operation *function;
+  };
+  std::map<std::string, Known> byCode;
   llvm::DenseMap<mlir::Attribute, std::string> constants; ///< symbols of what kernels read
 };
 

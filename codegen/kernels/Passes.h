@@ -12,4 +12,12 @@ std::unique_ptr<mlir::Pass> createEmitKernelsPass();
 /// conversions to bf16, for targets that have no instruction for them.
 std::unique_ptr<mlir::Pass> createExpandMathPass(bool bf16 = false);
 
+/// stow-share-kernels: kernels of little work that differ in numbers alone become calls of one function, whose name begins
+/// with kSharedKernelPrefix.
+std::unique_ptr<mlir::Pass> createShareKernelsPass();
+constexpr llvm::StringLiteral kSharedKernelPrefix = "shared_";
+
+/// On a host's kernel: bytes that a run moves and operations that it does; absent where that is not known.
+constexpr llvm::StringLiteral kKernelWorkAttr = "stow.work";
+
 } // namespace stow
