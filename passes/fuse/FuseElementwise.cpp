@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -128,46 +129,80 @@ bool isShorter(Block &block, Block &other) {
   return own == block.end();
 }
 
+/// Values that a map reads, each once, and their numbers.
+using Inputs = llvm::MapVector<Value, unsigned>;
+
+/// Makes the arguments of `body` the elements of `inputs`, the first `ahead` of which are new in front of those of
+/// `source`, whose body it was. What is no input stays for the caller to replace; `isOut` marks it and what was replaced.
+SmallVector<Value> rearrange(Block &body, MapOp source, const Inputs &inputs, unsigned ahead,
+                             llvm::BitVector &isOut) {
+  SmallVector<Value> elements; // by input
+  auto typeOf = [](Value input) { return tensorType(input).getElementType(); };
+  for (Value input : llvm::make_first_range(ArrayRef(inputs.getArrayRef()).take_front(ahead)))
+    elements.push_back(body.insertArgument(elements.size(), typeOf(input), source.getLoc()));
+  isOut.resize(body.getNumArguments());
+  for (auto [i, input] : llvm::enumerate(source.getInputs())) {
+    BlockArgument argument = body.getArgument(ahead + i);
+    auto known = inputs.find(input);
+    if (known != inputs.end() && known->second == elements.size()) {
+      elements.push_back(argument);
+      continue;
+    }
+    isOut.set(ahead + i);
+    if (known != inputs.end())
+      argument.replaceAllUsesWith(elements[known->second]);
+  }
+  for (Value input : llvm::make_first_range(inputs.getArrayRef().drop_front(elements.size())))
+    elements.push_back(body.addArgument(typeOf(input), source.getLoc()));
+  isOut.resize(body.getNumArguments());
+  return elements;
+}
+
 /// One map that computes `producer` and then `consumer`, placed at the consumer. It takes over the longer of the two
 /// bodies, which in a long chain is all that was merged before, and moves the operations of the other one there.
 MapOp merge(OpBuilder &builder, MapOp producer, MapOp consumer) {
-  llvm::MapVector<Value, unsigned> inputs; // the consumer's, then the producer's, each once
-  for (MapOp source : {consumer, producer})
+  const Value merged = producer.getResult(0);
+  Inputs inputs; // the consumer's, then the producer's
+  inputs.reserve(consumer->getNumOperands() + producer->getNumOperands());
+  unsigned ofConsumer = 0;
+  for (MapOp source : {consumer, producer}) {
     for (Value input : source.getInputs())
-      if (input != producer.getResult(0))
+      if (input != merged)
         inputs.try_emplace(input, inputs.size());
+    if (source == consumer)
+      ofConsumer = inputs.size();
+  }
   SmallVector<int64_t> updates(consumer.getUpdates());
   for (size_t i = 1; i < updates.size(); i += 2)
     updates[i] = inputs.lookup(consumer.getOperand(updates[i]));
 
   builder.setInsertionPoint(consumer);
-  Location location = builder.getFusedLoc({consumer.getLoc(), producer.getLoc()});
-  auto map = MapOp::create(builder, location, consumer.getResultTypes(),
+  auto map = MapOp::create(builder, consumer.getLoc(), consumer.getResultTypes(),
                            llvm::to_vector(llvm::make_first_range(inputs)),
                            builder.getDenseI64ArrayAttr(updates));
   copyPhase(consumer, map);
   Block &first = producer.getBody().front(), &second = consumer.getBody().front();
   const bool isFirstMoved = isShorter(first, second);
-  map.getBody().takeBody((isFirstMoved ? consumer : producer).getBody());
+  MapOp longer = isFirstMoved ? consumer : producer, shorter = isFirstMoved ? producer : consumer;
+  Block &moved = shorter.getBody().front();
+  map.getBody().takeBody(longer.getBody());
   Block &block = map.getBody().front();
-  const unsigned before = block.getNumArguments();
-  SmallVector<Value> elements;
-  for (Value input : llvm::make_first_range(inputs))
-    elements.push_back(block.addArgument(tensorType(input).getElementType(), location));
-  auto readElements = [&](MapOp source, Block &body, Value produced) {
-    for (auto [i, input] : llvm::enumerate(source.getInputs()))
-      body.getArgument(i).replaceAllUsesWith(
-          input == producer.getResult(0) ? produced : elements[inputs.lookup(input)]);
-  };
-  readElements(producer, first, {});
+  llvm::BitVector isOut;
+  const SmallVector<Value> elements =
+      rearrange(block, longer, inputs, isFirstMoved ? 0 : ofConsumer, isOut);
+  for (auto [i, input] : llvm::enumerate(shorter.getInputs()))
+    if (input != merged)
+      moved.getArgument(i).replaceAllUsesWith(elements[inputs.lookup(input)]);
   const Value produced = first.getTerminator()->getOperand(0);
+  for (auto [i, input] : llvm::enumerate(consumer.getInputs()))
+    if (input == merged)
+      second.getArgument(i).replaceAllUsesWith(produced);
   first.getTerminator()->erase();
-  readElements(consumer, second, produced);
-  block.eraseArguments(0, before);
+  block.eraseArguments(isOut);
   if (isFirstMoved)
-    block.getOperations().splice(block.begin(), first.getOperations());
+    block.getOperations().splice(block.begin(), moved.getOperations());
   else
-    block.getOperations().splice(block.end(), second.getOperations());
+    block.getOperations().splice(block.end(), moved.getOperations());
   if (isa<Float16Type, BFloat16Type>(produced.getType()))
     dropRounding(block);
   consumer->replaceAllUsesWith(map);
@@ -198,9 +233,21 @@ public:
         mergeProducers(map);
       }
     }
+    for (auto &[op, locations] : sources)
+      op->setLoc(builder.getFusedLoc(locations));
   }
 
 private:
+  /// Where the ops come from that `map` is made of; it is asked for once.
+  SmallVector<Location> takeSources(MapOp map) {
+    auto known = sources.find(map);
+    if (known == sources.end())
+      return {map.getLoc()};
+    SmallVector<Location> taken = std::move(known->second);
+    sources.erase(known);
+    return taken;
+  }
+
   void mergeProducers(MapOp map) {
     bool changed = true;
     while (changed) {
@@ -210,8 +257,11 @@ private:
         if (!producer || !mayMerge(producer, map))
           continue;
         int64_t at = position.lookup(map);
+        SmallVector<Location> locations = takeSources(map);
+        llvm::append_range(locations, takeSources(producer));
         map = merge(builder, producer, map);
         position[map] = at;
+        sources[map] = std::move(locations);
         changed = true;
         break;
       }
@@ -225,6 +275,8 @@ private:
   /// True when an op between the two overwrites state that `producer` reads, itself or a view of
   /// it: computed at the consumer it would read the new value.
   bool readsOverwrittenState(MapOp producer, MapOp consumer) const {
+    if (producer->getNextNode() == consumer)
+      return false;
     return llvm::any_of(producer.getInputs(), [&](Value input) {
       Value root = viewedValue(input);
       return isa<BlockArgument>(root) && llvm::any_of(root.getUses(), [&](OpOperand &use) {
@@ -237,6 +289,8 @@ private:
   /// True when merging keeps more bytes alive from producer to consumer than the value it removes:
   /// those of inputs that nobody reads after the producer.
   bool keepsMoreAlive(MapOp producer, MapOp consumer) const {
+    if (areNeighbours(producer, consumer))
+      return false;
     Bytes kept = 0;
     for (Value input : producer.getInputs()) {
       auto isLater = [&](Operation *user) { return isBefore(producer, user); };
@@ -244,18 +298,17 @@ private:
           llvm::none_of(input.getUsers(), isLater))
         kept += storedBytesOf(input.getType());
     }
-    return kept > storedBytesOf(producer.getResult(0).getType()) &&
-           !areNeighbours(producer, consumer);
+    return kept > storedBytesOf(producer.getResult(0).getType());
   }
 
   /// True when `producer`, all of whose uses are in `consumer`, may be computed inside it.
   bool mayMerge(MapOp producer, MapOp consumer) const {
     if (producer.getNumResults() != 1 || !producer.getUpdates().empty())
       return false;
-    if (phaseOf(producer) != phaseOf(consumer) && phaseOf(consumer) != Phase::Update)
-      return false;
     Value value = producer.getResult(0);
     if (!llvm::all_of(value.getUsers(), [&](Operation *user) { return user == consumer; }))
+      return false;
+    if (phaseOf(producer) != phaseOf(consumer) && phaseOf(consumer) != Phase::Update)
       return false;
     RankedTensorType type = tensorType(value), space = tensorType(consumer.getResult(0));
     auto usesIndex = [&] { return !producer.getBody().getOps<ElementIndexOp>().empty(); };
@@ -269,6 +322,8 @@ private:
   /// Program order; a map stands where the op it stems from stood. MLIR's own order of a block is
   /// numbered anew, all of it, after a few insertions in one place.
   llvm::DenseMap<Operation *, int64_t> position;
+  /// Of maps that were merged: joined at the end, since a location of many others is made anew with each.
+  llvm::DenseMap<Operation *, SmallVector<Location>> sources;
 };
 
 //===-- --stow-fuse-elementwise --------------------------------------------------------------===//

@@ -4,6 +4,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace stow {
@@ -16,11 +18,21 @@ llvm::SetVector<Operation *> madeOf(BlockArgument element) {
     Operation *op = value.getDefiningOp();
     return value == element || (op && (made.contains(op) || isa<arith::ConstantOp>(op)));
   };
-  for (Operation &op : element.getOwner()->without_terminator())
-    if (op.getNumOperands() > 0 && llvm::all_of(op.getOperands(), isKnown) &&
-        llvm::any_of(op.getOperands(),
-                     [](Value value) { return !value.getDefiningOp<arith::ConstantOp>(); }))
-      made.insert(&op);
+  auto isBefore = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
+  std::set<Operation *, decltype(isBefore)> next(isBefore);
+  Operation *terminator = element.getOwner()->getTerminator();
+  auto follow = [&](Value value) {
+    for (Operation *user : value.getUsers())
+      if (user != terminator)
+        next.insert(user);
+  };
+  follow(element);
+  while (!next.empty()) {
+    Operation *op = *next.begin();
+    next.erase(next.begin());
+    if (llvm::all_of(op->getOperands(), isKnown) && made.insert(op))
+      llvm::for_each(op->getResults(), follow);
+  }
   return made;
 }
 
