@@ -12,6 +12,7 @@
 #include "codegen/TemporaryFolder.h"
 #include "codegen/kernels/Kernels.h"
 #include "passes/Target.h"
+#include "runtime/format/Card.h"
 #include "runtime/format/Program.h"
 
 #include <memory>
@@ -62,6 +63,9 @@ public:
 
   /// What a process takes on the device beside the arena.
   virtual OutsideArena outsideArena() const = 0;
+
+  /// The device's memory; absent where the target names no device of its own. Of several devices the one with the least.
+  virtual std::optional<Card> card() const { return std::nullopt; }
 
   /// What a plan should say about the device, as a sentence; empty: nothing.
   virtual std::string note() const { return ""; }

@@ -7,6 +7,7 @@
 
 #include "runtime/base/CommandLine.h"
 #include "runtime/format/Plan.h"
+#include "runtime/report/Verdict.h"
 
 #include <string>
 
@@ -56,5 +57,8 @@ void writeReport(const std::string &text, const ReportPlace &place);
 
 /// Writes a plan in one of its formats.
 void writePlan(const Plan &plan, const ReportPlace &place);
+
+/// The same with what is said of its card, in the formats that have words.
+void writePlan(const Plan &plan, const std::optional<Verdict> &verdict, const ReportPlace &place);
 
 } // namespace stow

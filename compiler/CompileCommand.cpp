@@ -1,5 +1,6 @@
 // `stowage compile` and `stowage plan`.
 #include "codegen/Backend.h"
+#include "compiler/CardVerdict.h"
 #include "compiler/Commands.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
@@ -111,6 +112,7 @@ int compile(CompileOptions &options) {
     throw Error::badInput("no output given; add -o FILE");
   if (options.stopAfter == Form::Program && !options.listParameters)
     chooseBackend(options)->requireBuilds();
+  const std::optional<Card> card = cardOf(options);
   MLIRContext context;
   prepareContext(context);
   if (options.listParameters) {
@@ -123,8 +125,13 @@ int compile(CompileOptions &options) {
     printForm(*compiled.module);
     return 0;
   }
-  writeProgram(compiled, options, timer);
   const Plan &plan = compiled.plan;
+  std::optional<Verdict> verdict;
+  if (card) {
+    verdict = verdictOn(context, options, plan, *card);
+    requireFit(*verdict, options);
+  }
+  writeProgram(compiled, options, timer);
   std::string logical =
       plan.logicalBoundBytes == plan.lowerBoundBytes
           ? ""
@@ -134,6 +141,8 @@ int compile(CompileOptions &options) {
                plan.status, logical, 100 * plan.extraTimeFraction);
   if (std::string references = describeReferences(plan); !references.empty())
     absl::PrintF("  %s\n", references);
+  if (verdict)
+    absl::PrintF("  %s\n", verdictLine(*verdict));
   absl::PrintF("  %s\n", describe(plan.tensors));
   // What became of --accumulate, which may be no split.
   if (options.accumulate > 1 || options.accumulateAuto)
@@ -145,6 +154,7 @@ int compile(CompileOptions &options) {
 
 int plan(CompileOptions &options, const ReportPlace &place) {
   finishOptions(options);
+  const std::optional<Card> card = cardOf(options);
   MLIRContext context;
   prepareContext(context);
   if (options.listParameters) {
@@ -157,9 +167,14 @@ int plan(CompileOptions &options, const ReportPlace &place) {
     printForm(*compiled.module);
     return 0;
   }
-  writePlan(compiled.plan, place);
+  std::optional<Verdict> verdict;
+  if (card)
+    verdict = verdictOn(context, options, compiled.plan, *card);
+  writePlan(compiled.plan, verdict, place);
   if (options.timing)
     printTiming(timer);
+  if (verdict)
+    requireFit(*verdict, options);
   return 0;
 }
 
@@ -178,6 +193,7 @@ Run compileCommand(CommandLine &line) {
              "executable (the default), or shared: a library that C and Python can load",
              [options](const std::string &text) { options->emit = parseEmit(text); });
   addCompileFlags(line, *options);
+  addCardFlags(line, *options);
   addModelWord(line, *options);
   line.elsewhere({"--data", "--epochs", "--steps", "--save", "--resume", "--weights", "--seed",
                   "--lr-schedule"},
@@ -193,6 +209,7 @@ Run planCommand(CommandLine &line) {
   auto request = std::make_shared<Request>();
   addReportFlags(line, request->place, planFormats());
   addCompileFlags(line, request->options);
+  addCardFlags(line, request->options);
   addModelWord(line, request->options);
   return [request] { return plan(request->options, request->place); };
 }

@@ -9,6 +9,7 @@
 #include "passes/memory/DescribePlan.h"
 #include "passes/plan/MaxBatch.h"
 #include "passes/plan/QuickPlacement.h"
+#include "passes/plan/TimedPlan.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/report/Remedies.h"
 
@@ -218,14 +219,8 @@ std::vector<Remedy> inPieces(mlir::MLIRContext &context, const Plan &plan,
 /// What would lower the arena, by what it gains; `inF32` is the smallest arena in f32, where the step is in 16 bits.
 std::vector<Remedy> remedies(mlir::MLIRContext &context, const StepChoice &smallest,
                              const Plan &plan, const CompileOptions &options, Bytes budget,
-                             Bytes beside, std::optional<Bytes> inF32,
-                             const std::vector<Remedy> &batch) {
-  std::vector<Remedy> list;
-  list.push_back({plan.arenaBytes - budget,
-                  absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes + beside),
-                  Changes::Nothing});
-  for (Remedy &remedy : stateRemedies(plan, options.optimizer.text))
-    list.push_back(std::move(remedy));
+                             std::optional<Bytes> inF32, const std::vector<Remedy> &batch) {
+  std::vector<Remedy> list = stateRemedies(plan, options.optimizer.text);
   for (Remedy &cut : inPieces(context, plan, options, budget))
     list.push_back(std::move(cut));
   if (std::optional<Remedy> fewer = fewerThreads(smallest, plan, options, budget))
@@ -241,6 +236,14 @@ std::vector<Remedy> remedies(mlir::MLIRContext &context, const StepChoice &small
   list.insert(list.end(), batch.begin(), batch.end());
   sortRemedies(list);
   return list;
+}
+
+/// ", in 8.9 % more time": by the times that plans are weighed with.
+std::string inMoreTime(const Plan &plan, const Plan &now) {
+  if (!(plan.stepSeconds > 0 && now.stepSeconds > 0))
+    return "";
+  return absl::StrFormat(", in %.1f %% more time",
+                         100 * std::max(plan.stepSeconds / now.stepSeconds - 1, 0.0));
 }
 
 } // namespace
@@ -263,8 +266,13 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
     text += obstacle + "\n";
   text += "remedies, by what they gain:\n";
   const BatchRemedy batch = smallerBatch(context, smallest, plan, options, budget);
-  text += renderRemedies(
-      remedies(context, smallest, plan, options, budget, beside, inF32, batch.remedies));
+  std::vector<Remedy> list =
+      remedies(context, smallest, plan, options, budget, inF32, batch.remedies);
+  list.push_back({plan.arenaBytes - budget,
+                  absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes + beside),
+                  Changes::Nothing});
+  sortRemedies(list);
+  text += renderRemedies(list);
   if (!batch.missing.empty())
     text += batch.missing + "\n";
   if (!options.wide.note.empty())
@@ -276,6 +284,30 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
                     budget + beside, "\n");
   text.pop_back();
   return Error::infeasible(text);
+}
+
+void addRemedies(Verdict &verdict, mlir::MLIRContext &context, BudgetPlanner &planner,
+                 const CostModel &costs, const CompileOptions &options, const Plan &plan) {
+  const Bytes limit = verdict.usableBytes;
+  if (const std::optional<StepChoice> choice = planner.plan(limit)) {
+    const Plan within = planOf(*choice->placed, costs);
+    verdict.remedies = remediesOf(plan);
+    verdict.remedies.push_back({plan.arenaBytes - within.arenaBytes,
+                                absl::StrCat("values computed again, which fits: --memory-budget=",
+                                             limit, inMoreTime(within, plan)),
+                                Changes::Nothing});
+    sortRemedies(verdict.remedies);
+    return;
+  }
+  const StepChoice &smallest = planner.smallest();
+  const Plan least = planOf(*smallest.placed, costs);
+  BatchRemedy batch = smallerBatch(context, smallest, least, options, limit);
+  verdict.remedies = remedies(context, smallest, least, options, limit,
+                              smallestInF32(context, options), batch.remedies);
+  verdict.remediesOf = absl::StrCat("of the smallest plan of this step, ",
+                                    formatBytesExact(least.arenaBytes), inMoreTime(least, plan),
+                                    ", still ", formatBytes(least.arenaBytes - limit), " too much");
+  verdict.remedyMissing = batch.missing;
 }
 
 } // namespace stow

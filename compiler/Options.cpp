@@ -5,6 +5,7 @@
 #include "runtime/base/Names.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/data/ArrayFile.h"
+#include "runtime/report/Verdict.h"
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
@@ -318,6 +319,17 @@ void addCompileFlags(CommandLine &line, CompileOptions &options) {
   line.elsewhere(
       {"--lr", "--learning-rate", "--momentum", "--weight-decay"},
       " is a setting of the optimizer: --optimizer=sgd:lr=0.1,momentum=0.9,weight-decay=1e-4");
+}
+
+void addCardFlags(CommandLine &line, CompileOptions &options) {
+  line.value("card", "BYTES",
+             "memory of the card that the step is to fit, as its maker states it: 24GiB (default: "
+             "that of the target's GPU)",
+             [&](const std::string &text) { options.card = cardOfSize(parseBytes(text)); });
+  line.flag("fit",
+            "exit with status 2 where the step does not fit the card, on the host without --card "
+            "this machine",
+            [&] { options.fit = true; });
 }
 
 void addModelWord(CommandLine &line, CompileOptions &options) {

@@ -6,6 +6,7 @@
 #include "passes/plan/Allowance.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/CommandLine.h"
+#include "runtime/format/Card.h"
 #include "runtime/format/Loss.h"
 #include "runtime/format/Optimizer.h"
 
@@ -70,6 +71,8 @@ struct CompileOptions {
   bool disableDropout = false;
   std::string target = "host"; ///< where the program runs: codegen/Backend.h
   bool tf32 = false;           ///< products of f32 values may be cut to TF32, on GPUs
+  std::optional<Card> card;    ///< that --card names; absent: the target's
+  bool fit = false;            ///< a step that does not fit the card is an error
   std::string cudnnFolder;     ///< that holds cuDNN's libraries; empty: where they usually lie
   int64_t threads = 0;         ///< 0: all cores of this machine
   std::string targetCpu = "native";
@@ -84,6 +87,9 @@ Allowance allowanceOf(const CompileOptions &options);
 
 /// Adds the flags of a compilation, which store into `options`.
 void addCompileFlags(CommandLine &line, CompileOptions &options);
+
+/// Adds --card and --fit: of commands that end with one plan.
+void addCardFlags(CommandLine &line, CompileOptions &options);
 
 /// Adds the word that names the model. Throws Error(BadInput) at a second one.
 void addModelWord(CommandLine &line, CompileOptions &options);

@@ -5,6 +5,8 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/Names.h"
 #include "runtime/base/Text.h"
+#include "runtime/format/PlanJson.h"
+#include "runtime/format/PlanReport.h"
 #include "runtime/report/Formats.h"
 
 #include <algorithm>
@@ -60,6 +62,18 @@ void writePlan(const Plan &plan, const ReportPlace &place) {
   for (const PlanFormat &known : allFormats())
     if (place.format == known.name)
       writeReport(known.render(plan), place);
+}
+
+void writePlan(const Plan &plan, const std::optional<Verdict> &verdict, const ReportPlace &place) {
+  if (verdict && place.format == "text") {
+    writeReport(renderVerdict(*verdict) + "\n" + renderText(plan, ReportOptions()), place);
+  } else if (verdict && place.format == "json") {
+    Json json = toJsonValue(plan);
+    json["verdict"] = toJsonValue(*verdict);
+    writeReport(dumpJsonLines(json) + "\n", place);
+  } else {
+    writePlan(plan, place);
+  }
 }
 
 } // namespace stow

@@ -23,6 +23,8 @@ Chip parseChip(const char *name, const char *text) {
   chip.dataSheet = node.text("data_sheet");
   chip.deviceJson = dumpJson(node.at("cudnn_device").value(), -1);
   chip.matmulWorkspaceBytes = node.count("matmul_workspace_bytes");
+  chip.memoryBytes = node.at("cudnn_device").count("totalGlobalMem");
+  chip.desktopBytes = node.count("desktop_bytes");
   node.forEach("fixed", [&](const JsonNode &part) {
     chip.fixed.push_back({part.text("driver"), part.count("bytes"), part.text("source")});
   });
@@ -62,6 +64,7 @@ Chip requireChip(const std::string &spelled) {
       continue;
     chip.name = chip.architecture; // figures of one chip say nothing about another
     chip.deviceJson.clear();
+    chip.memoryBytes = chip.desktopBytes = 0;
     chip.fixed.clear();
     return chip;
   }

@@ -25,7 +25,9 @@ struct Chip {
   std::string dataSheet;          ///< of --roofline
   std::string deviceJson;         ///< as cuDNN describes a device; empty for an architecture
   Bytes matmulWorkspaceBytes = 0; ///< scratch that cuBLASLt may choose its kernels for
-  std::vector<FixedPart> fixed;   ///< measured, newest driver first; empty: not measured
+  Bytes memoryBytes = 0;          ///< as its driver reports it; 0 for an architecture
+  Bytes desktopBytes = 0;       ///< what a desktop takes of that, where the card usually draws one
+  std::vector<FixedPart> fixed; ///< measured, newest driver first; empty: not measured
 
   bool isNamed() const { return !deviceJson.empty(); }
 };

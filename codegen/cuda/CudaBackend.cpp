@@ -15,6 +15,10 @@ using namespace mlir;
 namespace stow::cuda {
 namespace {
 
+/// A CUDA process beside its arena where nobody has measured one of ours: out-of-memory messages of PyTorch that users have
+/// published state 0.46 to 0.50 GiB beside its allocator on an RTX 4090, an A100 and an H100.
+constexpr Bytes kProcessBytes = Bytes{512} << 20;
+
 class CudaBackend : public Backend {
 public:
   explicit CudaBackend(const BackendOptions &options)
@@ -56,6 +60,18 @@ public:
                    part.source;
     }
     return most;
+  }
+
+  std::optional<Card> card() const override {
+    std::optional<Card> least;
+    for (const Chip &chip : chips) {
+      if (!chip.isNamed())
+        return std::nullopt;
+      const Card card{chip.name, chip.memoryBytes, chip.desktopBytes, kProcessBytes};
+      if (!least || card.bytes - card.systemBytes < least->bytes - least->systemBytes)
+        least = card;
+    }
+    return least;
   }
 
   FailureOr<BuiltProgram> build(ModuleOp module) const override {

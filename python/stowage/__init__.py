@@ -12,11 +12,11 @@ docs/python.md of the repository describes every function.
 """
 
 from ._library import Library, Model, StowageError, TensorInfo
-from ._plan import Plan
+from ._plan import Plan, Verdict
 from ._step import Step, compile, frontier, load, max_batch, plan
-from ._tool import CompileError, InfeasibleBudget, StowageWarning, ToolNotFound, find_binary
+from ._tool import CompileError, DoesNotFit, InfeasibleBudget, StowageWarning, ToolNotFound, find_binary
 from ._torch_export import ExportError, export
 from ._check import CheckReport, check
 
-__all__ = ["CheckReport", "CompileError", "ExportError", "InfeasibleBudget", "Library", "Model", "Plan", "Step",
-           "StowageError", "StowageWarning", "TensorInfo", "ToolNotFound", "check", "compile", "export", "find_binary", "frontier", "load", "max_batch", "plan"]  # fmt: skip
+__all__ = ["CheckReport", "CompileError", "DoesNotFit", "ExportError", "InfeasibleBudget", "Library", "Model", "Plan", "Step",
+           "StowageError", "StowageWarning", "TensorInfo", "ToolNotFound", "Verdict", "check", "compile", "export", "find_binary", "frontier", "load", "max_batch", "plan"]  # fmt: skip

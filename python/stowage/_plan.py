@@ -2,6 +2,7 @@
 
 import html
 import json
+from dataclasses import dataclass
 from typing import Any
 
 KINDS = ["parameters", "statistics", "optimizer", "gradients", "activations", "workspace", "inputs", "outputs",
@@ -13,6 +14,26 @@ def format_bytes(size: int) -> str:
         if size >= scale:
             return f"{size / scale:.2f} {unit}"
     return f"{size} bytes"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a step fits its card. `spare_bytes` is negative where it does not; `remedies` are then what would help."""
+
+    text: str  #: the first line of the report
+    fits: bool
+    arena_bytes: int
+    spare_bytes: int
+    card: str
+    card_bytes: int
+    system_bytes: int  #: what others take of the card
+    process_bytes: int  #: what the process takes beside the arena
+    usable_bytes: int  #: what is left for the arena
+    remedies: "list[dict[str, Any]]"  #: text, gain_bytes and changes_results of each
+    remedies_of: str = ""  #: the plan that they are about, where it is another one
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Plan:
@@ -51,6 +72,11 @@ class Plan:
         return self.json["extra_time_fraction"]
 
     @property
+    def verdict(self) -> "Verdict | None":
+        """Whether it fits the card: of a plan for a GPU, or with card="24GiB"; None where no card is known."""
+        return Verdict(**self.json["verdict"]) if "verdict" in self.json else None
+
+    @property
     def breakdown(self) -> "dict[str, int]":
         """Bytes at the fullest moment by kind; they add up to the arena."""
         return {kind: self.json["breakdown"][kind] for kind in KINDS}
@@ -82,10 +108,15 @@ class Plan:
         return text + f", {100 * self.extra_time:.1f} % more time for recomputation"
 
     def __repr__(self) -> str:
-        return f"<stowage.Plan of {self.json['model']}: {self._summary()}>"
+        verdict = f"; {self.verdict}" if self.verdict else ""
+        return f"<stowage.Plan of {self.json['model']}: {self._summary()}{verdict}>"
 
     def __str__(self) -> str:
-        lines = [f"{self.json['model']}: {self._summary()}"]
+        lines = [str(self.verdict)] if self.verdict else []
+        if self.verdict and self.verdict.remedies:
+            lines.append(f"remedies {self.verdict.remedies_of}".rstrip() + ":")
+            lines += [f"  {remedy['text']}: gains {format_bytes(remedy['gain_bytes'])}" for remedy in self.verdict.remedies]
+        lines.append(f"{self.json['model']}: {self._summary()}")
         lines += [f"  {kind:<12} {size:>16,} {100 * size / self.arena_bytes:6.1f} %" for kind, size in self._lines()]
         lines.append("largest at the peak:")
         lines += [f"  {b['kind']:<12} {b['size']:>16,}  {b['name']}" for b in self.live()[:10]]
@@ -100,7 +131,8 @@ class Plan:
         parts = [[kind, f"{size:,}", f"{100 * size / self.arena_bytes:.1f} %"] for kind, size in self._lines()]
         alive = [[b["name"], b["kind"], b["dtype"], "x".join(map(str, b["shape"])), f"{b['size']:,}"]
                  for b in self.live()[:20]]  # fmt: skip
-        return (f"<p><b>{html.escape(self.json['model'])}</b>: {html.escape(self._summary())}</p>"
+        verdict = f"<p>{html.escape(str(self.verdict))}</p>" if self.verdict else ""
+        return (verdict + f"<p><b>{html.escape(self.json['model'])}</b>: {html.escape(self._summary())}</p>"
                 + table(["at the peak", "bytes", "share"], parts)
                 + "<details><summary>largest buffers at the peak</summary>"
                 + table(["name", "kind", "type", "shape", "bytes"], alive) + "</details>")  # fmt: skip

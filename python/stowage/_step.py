@@ -146,7 +146,8 @@ def plan(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer:
          target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None,
          **options: Any) -> Plan:  # fmt: skip
     """The plan of a step, without code: will it fit? Arguments as for `compile`, and the module may be without weights: on PyTorch's
-    meta device, or of fake tensors. `options` are the other flags of `stowage plan` by name: target="cuda:h100", precision="bf16"."""
+    meta device, or of fake tensors. `options` are the other flags of `stowage plan` by name: target="cuda:h100", precision="bf16",
+    card="24GiB". `plan.verdict` says whether the step fits the card; with fit=True it is DoesNotFit where it does not."""
     source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch)
     flags = [*_accumulate_flag(accumulate), *_budget_flag(memory_budget), "--format=json"]
     return Plan(_tool.run(["plan", *source.arguments(), *flags], binary))

@@ -26,6 +26,13 @@ class CompileError(StowageError):
         self.exit_code = exit_code  #: 1 bad input, 2 infeasible, 3 internal error
 
 
+class DoesNotFit(CompileError):
+    """STOW1002: with fit=True, the step does not fit the card."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 2)
+
+
 class InfeasibleBudget(CompileError):
     """STOW1001: the step does not fit the memory budget. Bytes that the message does not state are None."""
 
@@ -106,8 +113,8 @@ def as_arguments(text: str) -> str:
 
 
 def run(arguments: "list[str]", binary: Optional[PathLike] = None) -> str:
-    """Runs `stowage ARGUMENTS` and returns what it printed; what it warns of becomes a StowageWarning. Raises CompileError or
-    InfeasibleBudget."""
+    """Runs `stowage ARGUMENTS` and returns what it printed; what it warns of becomes a StowageWarning. Raises CompileError,
+    InfeasibleBudget or DoesNotFit."""
     done = subprocess.run([find_binary(binary), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode == 0:
         _warn(done.stderr)
@@ -117,4 +124,6 @@ def run(arguments: "list[str]", binary: Optional[PathLike] = None) -> str:
         message = message[len("error: ") :]
     if done.returncode == 2 and "STOW1001" in message:
         raise InfeasibleBudget(message)
+    if done.returncode == 2 and "STOW1002" in message:
+        raise DoesNotFit(message)
     raise CompileError(message, done.returncode)

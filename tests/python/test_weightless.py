@@ -73,6 +73,8 @@ class Weightless(unittest.TestCase):
         self.assertEqual(max(point["arena_bytes"] for point in points), stowage.plan(self.meta, self.ids, recompute="none", **SETTINGS).arena_bytes)
         half = stowage.plan(self.meta, self.ids, target="cuda:h100", precision="bf16", no_dropout=True, keep=None, **SETTINGS)
         self.assertIn("bf16", {tensor["dtype"] for tensor in half.buffers})
+        self.assertTrue(half.verdict.fits and half.verdict.card == "h100" and half.verdict.text in str(half) and half.verdict.text in repr(half))
+        self.assertIsNone(self.wanted.verdict)
         with self.assertRaisesRegex(stowage.CompileError, "\"?optimiser"):
             stowage.plan(self.meta, self.ids, optimiser="sgd")
 
@@ -93,6 +95,20 @@ class Weightless(unittest.TestCase):
                 stowage.export(self.meta, self.ids, path)
             stowage.export(self.meta, self.ids, path, check=False)
             self.assertLess(path.stat().st_size, 80_000)
+
+
+class Card(unittest.TestCase):
+    def test_fit(self) -> None:
+        model = Path(__file__).resolve().parents[2] / "models/digits_cnn.onnx"
+        settings = {"card": "525MiB", "outside": "1MiB", "recompute": "none", "threads": 1}
+        with self.assertWarnsRegex(stowage.StowageWarning, "does not fit the card"):
+            plan = stowage.plan(model, **settings)
+        verdict = plan.verdict
+        self.assertEqual(verdict.spare_bytes, verdict.usable_bytes - plan.arena_bytes)
+        self.assertTrue(not verdict.fits and verdict.remedies and verdict.remedies[0]["text"] in str(plan))
+        with self.assertRaisesRegex(stowage.DoesNotFit, "STOW1002"):
+            stowage.plan(model, fit=True, **settings)
+        self.assertTrue(stowage.plan(model, fit=True, **{**settings, "card": "1GiB"}).verdict.fits)
 
 
 class Examples(unittest.TestCase):

@@ -28,6 +28,16 @@ TEST(ChipTest, AnArchitectureIsNoChip) {
   EXPECT_TRUE(chip.fixed.empty());
 }
 
+TEST(ChipTest, AChipKnowsItsMemory) {
+  for (const char *name : {"a100", "b200", "h100", "h200", "rtx4090"}) {
+    const Chip chip = requireChip(name);
+    EXPECT_GT(chip.memoryBytes, Bytes{23} << 30) << name;
+    EXPECT_LT(chip.desktopBytes, Bytes{1} << 30) << name;
+  }
+  EXPECT_GT(requireChip("rtx4090").desktopBytes, 0); // which draws one
+  EXPECT_EQ(requireChip("sm_89").memoryBytes, 0);
+}
+
 TEST(ChipTest, SeveralOfATarget) {
   const std::vector<Chip> chips = requireChips("a100,h100,h200");
   EXPECT_EQ(namesOf(chips), "a100,h100,h200");

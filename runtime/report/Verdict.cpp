@@ -1,0 +1,70 @@
+#include "runtime/report/Verdict.h"
+
+#include "runtime/base/Concat.h"
+#include "runtime/format/PrintableText.h"
+
+#include <algorithm>
+
+namespace stow {
+
+Card cardOfSize(Bytes stated) {
+  constexpr Bytes half = Bytes{512} << 20;
+  return {"card", stated - stated / 64, half, half};
+}
+
+Verdict judge(const Plan &plan, const Card &card) {
+  Verdict verdict;
+  verdict.card = card;
+  verdict.arenaBytes = plan.arenaBytes;
+  verdict.processBytes = plan.outsideArenaBytes > 0 ? plan.outsideArenaBytes : card.processBytes;
+  verdict.usableBytes = std::max<Bytes>(card.bytes - card.systemBytes - verdict.processBytes, 0);
+  return verdict;
+}
+
+std::string verdictLine(const Verdict &verdict) {
+  return concat(
+      "Stowage: ", formatBytes(verdict.arenaBytes), "; ", printableText(verdict.card.name), ": ",
+      formatBytes(verdict.card.bytes), " (", formatBytes(verdict.usableBytes), " usable): ",
+      verdict.fits() ? "fits, " + formatBytes(verdict.spareBytes()) + " to spare"
+                     : "does not fit, " + formatBytes(-verdict.spareBytes()) + " too much");
+}
+
+std::string renderVerdict(const Verdict &verdict) {
+  std::string text = verdictLine(verdict) + "\n";
+  if (!verdict.remedies.empty())
+    text += "remedies" + (verdict.remediesOf.empty() ? "" : " " + verdict.remediesOf) +
+            ", by what they gain:\n" + renderRemedies(verdict.remedies);
+  if (!verdict.remedyMissing.empty())
+    text += verdict.remedyMissing + "\n";
+  return text + concat("usable: ", formatBytes(verdict.card.bytes), " less ",
+                       formatBytes(verdict.card.systemBytes), " for a desktop or a system and ",
+                       formatBytes(verdict.processBytes),
+                       " for the process beside its arena (docs/memory-budget.md says which are "
+                       "estimates)\n");
+}
+
+Json toJsonValue(const Verdict &verdict) {
+  Json json;
+  json["text"] = verdictLine(verdict);
+  json["fits"] = verdict.fits();
+  json["arena_bytes"] = verdict.arenaBytes;
+  json["spare_bytes"] = verdict.spareBytes();
+  json["card"] = verdict.card.name;
+  json["card_bytes"] = verdict.card.bytes;
+  json["system_bytes"] = verdict.card.systemBytes;
+  json["process_bytes"] = verdict.processBytes;
+  json["usable_bytes"] = verdict.usableBytes;
+  if (!verdict.remediesOf.empty())
+    json["remedies_of"] = verdict.remediesOf;
+  json["remedies"] = Json::array();
+  for (const Remedy &remedy : verdict.remedies) {
+    Json item;
+    item["text"] = remedy.text;
+    item["gain_bytes"] = remedy.gain;
+    item["changes_results"] = nameOf(remedy.changes);
+    json["remedies"].push_back(std::move(item));
+  }
+  return json;
+}
+
+} // namespace stow

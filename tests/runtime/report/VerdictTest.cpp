@@ -1,0 +1,75 @@
+// Whether a plan fits a card, in numbers and in words.
+#include "runtime/report/Verdict.h"
+
+#include "tests/runtime/format/TinyPlan.h"
+
+#include <gmock/gmock.h>
+
+namespace stow {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr Bytes kMiB = 1 << 20;
+
+Plan planOf(Bytes arena, Bytes outside) {
+  Plan plan = makeTinyPlan();
+  plan.arenaBytes = arena;
+  plan.outsideArenaBytes = outside;
+  return plan;
+}
+
+TEST(VerdictTest, TheArenaHasWhatADesktopAndTheProcessLeave) {
+  const Card card{"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB};
+  const Verdict fits = judge(planOf(700 * kMiB, 0), card);
+  EXPECT_EQ(fits.usableBytes, 700 * kMiB);
+  EXPECT_TRUE(fits.fits());
+  EXPECT_EQ(fits.spareBytes(), 0);
+  EXPECT_FALSE(judge(planOf(700 * kMiB + 1, 0), card).fits());
+}
+
+TEST(VerdictTest, WhatThePlanSaysOfTheProcessGoesBeforeTheCardsEstimate) {
+  const Card card{"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB};
+  EXPECT_EQ(judge(planOf(1, 300 * kMiB), card).usableBytes, 500 * kMiB);
+  EXPECT_EQ(judge(planOf(1, 900 * kMiB), card).usableBytes, 0);
+}
+
+TEST(VerdictTest, ACardOfAStatedSizeHasLess) {
+  const Verdict verdict = judge(planOf(1, 0), cardOfSize(Bytes{24} << 30));
+  EXPECT_EQ(verdict.card.bytes, (Bytes{24} << 30) / 64 * 63);
+  EXPECT_EQ(verdict.usableBytes, verdict.card.bytes - 1024 * kMiB);
+}
+
+TEST(VerdictTest, Words) {
+  const Card card{"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB};
+  EXPECT_EQ(verdictLine(judge(planOf(512 * kMiB, 0), card)),
+            "Stowage: 512.00 MiB; gpu: 1000.00 MiB (700.00 MiB usable): fits, 188.00 MiB to spare");
+  Verdict verdict = judge(planOf(750 * kMiB, 0), card);
+  verdict.remedies = {{100 * kMiB, "less of it: --batch=1", Changes::Results}};
+  verdict.remediesOf = "of another plan";
+  verdict.remedyMissing = "a smaller batch was not tried";
+  const std::string text = renderVerdict(verdict);
+  EXPECT_THAT(
+      text,
+      StartsWith(
+          "Stowage: 750.00 MiB; gpu: 1000.00 MiB (700.00 MiB usable): does not fit, "
+          "50.00 MiB too much\nremedies of another plan, by what they gain:\n  1. less of it"));
+  EXPECT_THAT(text,
+              HasSubstr("\na smaller batch was not tried\nusable: 1000.00 MiB less 200.00 MiB"));
+}
+
+TEST(VerdictTest, Json) {
+  Verdict verdict = judge(planOf(750 * kMiB, 0), {"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB});
+  verdict.remedies = {{100 * kMiB, "less of it: --batch=1", Changes::Results}};
+  const Json json = toJsonValue(verdict);
+  EXPECT_EQ(json["fits"], false);
+  EXPECT_EQ(json["spare_bytes"], -50 * kMiB);
+  EXPECT_EQ(json["usable_bytes"], 700 * kMiB);
+  EXPECT_EQ(json["text"], verdictLine(verdict));
+  EXPECT_EQ(json["remedies"][0]["gain_bytes"], 100 * kMiB);
+  EXPECT_EQ(json["remedies"][0]["changes_results"], "yes");
+}
+
+} // namespace
+} // namespace stow
