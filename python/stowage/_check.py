@@ -282,13 +282,13 @@ def _disturbed(module: Any, names: "list[str]") -> "Iterator[None]":
 
 
 def _kinked() -> "set[Any]":
-    """Functions of PyTorch whose gradient jumps."""
+    """Functions of PyTorch whose gradient jumps, and what chooses among values that may be equal."""
     import torch
 
     names = ("relu", "relu_", "relu6", "leaky_relu", "leaky_relu_", "prelu", "rrelu", "threshold", "hardtanh", "hardswish",
              "hardsigmoid", "hardshrink", "softshrink", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d",
              "adaptive_max_pool2d", "adaptive_max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
-             "max_pool3d_with_indices", "abs", "clamp", "clip", "amax", "amin", "max", "min", "maximum", "minimum")  # fmt: skip
+             "max_pool3d_with_indices", "abs", "clamp", "clip", "amax", "amin", "max", "min", "maximum", "minimum", "topk")  # fmt: skip
     homes = (torch, torch.Tensor, torch.nn.functional)
     return {function for name in names for home in homes if (function := getattr(home, name, None)) is not None}
 
@@ -296,7 +296,8 @@ def _kinked() -> "set[Any]":
 def _moved_at_kinks(sign: int) -> Any:
     """A context in which the input of every function with kinks is moved by NEAR rounding errors of its largest value: by as
     much everywhere (sign 1 or -1), so that all that are near zero get on its other side in one of the two, or at random
-    (sign 0), so that neighbours in a window change places. What no gradient goes through, as a mask, has no kink."""
+    (sign 0), so that neighbours in a window, and what topk takes for equal, change places. What no gradient goes through, as a mask, has no
+    kink."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -306,7 +307,8 @@ def _moved_at_kinks(sign: int) -> Any:
         def __torch_function__(self, function, types, arguments=(), named=None):
             named = named or {}
             first = arguments[0] if arguments else None
-            if function in kinked and isinstance(first, torch.Tensor) and first.is_floating_point() and first.requires_grad and first.numel():
+            if function in kinked and isinstance(first, torch.Tensor) and first.is_floating_point() and first.numel() \
+                    and (first.requires_grad or function.__name__ == "topk"):  # fmt: skip
                 noise = torch.rand(first.shape, generator=generator) * 2 - 1 if sign == 0 else torch.full(first.shape, sign)
                 shift = (NEAR * NOISE * float(first.detach().abs().max()) * noise).to(first.dtype)
                 in_place = named.get("inplace") or getattr(function, "__name__", "").endswith("_")
