@@ -276,6 +276,7 @@ def case(family: str) -> Case:
         return Case(OwnLoss(model, list(inputs), "loss"), inputs, None)
     with torch.no_grad():
         output = model(**inputs)
-    key = next(key for key, value in output.items() if isinstance(value, Tensor) and value.is_floating_point() and value.ndim > 1)
+    floats = [key for key, value in output.items() if isinstance(value, Tensor) and value.is_floating_point() and value.ndim > 1]
+    key = "last_hidden_state" if "last_hidden_state" in floats else floats[0]
     inputs["wanted"] = torch.randn(output[key].shape)
     return Case(OwnLoss(model, list(inputs), key), inputs, None)
