@@ -1,8 +1,9 @@
 """Conditions on data: `if mask.any():`, `if not torch.isfinite(h).all():`.
 
 A program holds no branches of Python, and torch.export stops at a condition that needs the values of a tensor. Where every run of a condition
-on the example has come out the same, the program takes that branch, and a warning says what is assumed of all data. A condition that comes
-out differently on the example itself, or that the example never reaches, stays what it is: an error of torch.export.
+on the example has come out the same, in the first step and in the next, the program takes that branch, and a warning says what is assumed of all
+data. A condition that comes out differently on the example itself, as one that asks whether a buffer has been filled, or that the example never
+reaches, stays what it is: an error of torch.export.
 """
 
 import contextlib
@@ -78,6 +79,13 @@ class Decisions:
 
         with _asked(answer):
             yield
+
+    def wavering(self) -> str:
+        """What to say of a condition that came out both ways; empty without one."""
+        places = [(code, line) for (code, _, line), values in self.found.items() if len(values) > 1]
+        return "" if not places else (
+            f"; {places[0][0].co_filename}:{places[0][1]}: `{linecache.getline(places[0][0].co_filename, places[0][1]).strip()}` decides by the "
+            "values of a tensor and comes out both ways, on the example or in the step after it; expected torch.where")  # fmt: skip
 
     def words(self) -> "list[str]":
         """A line for each condition that was taken as given."""

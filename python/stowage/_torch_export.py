@@ -325,7 +325,7 @@ def _classify(custom: CustomGradients, module: Any, arguments: tuple, named: dic
                           "the gradient of g")  # fmt: skip
 
 
-def _run_once(module: Any, arguments: tuple, named: dict) -> None:
+def _run(module: Any, arguments: tuple, named: dict, times: int = 1) -> None:
     """Runs forward as it trains, on the example; buffers and the random numbers to come are as before afterwards."""
     import torch
 
@@ -333,7 +333,8 @@ def _run_once(module: Any, arguments: tuple, named: dict) -> None:
 
     kept = {name: tensor.clone() for name, tensor in module.named_buffers()}
     with torch.random.fork_rng(devices=[]), training_mode(module), torch.no_grad():
-        module(*arguments, **named)
+        for _ in range(times):
+            module(*arguments, **named)
     restore_buffers(module, kept)
 
 
@@ -341,7 +342,7 @@ def _why_not_run(module: Any, arguments: tuple, named: dict) -> str:
     """What PyTorch says where forward itself fails on the example, or nothing."""
     try:
         with on_meta(module) if lacks_weights(module) else contextlib.nullcontext():
-            _run_once(module, arguments, named)
+            _run(module, arguments, named)
     except NotImplementedError:  # an operator that needs values
         return ""
     except Exception as error:
@@ -393,7 +394,8 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
                                          custom_translation_table={**translations(), **_attention.translations(), **_buffers.translations()})  # fmt: skip
         except Exception as error:  # the exporter's own classes changed with every version
             if not (without_values or decisions.found) and needs_values(error):
-                if decisions.record(lambda: _run_once(module, arguments, named)):
+                # Twice: a condition on a buffer that forward writes may come out otherwise then.
+                if decisions.record(lambda: _run(module, arguments, named, times=2)):
                     return write()
             if reason := _why_not_run(module, arguments, named):
                 raise ExportError(f"forward does not run on the example inputs ({_shapes_of(module, arguments, named)}): {reason}; expected example "
@@ -402,6 +404,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
             root = str(_root_cause(error)).strip()
             cause = (cause if root in cause else f"{cause} {root}").rstrip(".")
             hint = "; if the batch cannot stay open, dynamic_batch=False bakes that of the example in" if dynamic_batch else ""
+            hint = decisions.wavering() or hint
             raise ExportError(f"torch.onnx.export failed: {cause}{hint}") from error
 
     custom, decisions = CustomGradients(), Decisions()

@@ -41,6 +41,21 @@ class Wavering(nn.Linear):
         return super().forward(x)
 
 
+class Filling(nn.Linear):
+    """Fills a buffer in the first step, as codebooks and ranges of activations are."""
+
+    def __init__(self) -> None:
+        super().__init__(6, 3)
+        self.register_buffer("filled", torch.zeros(()))
+        self.register_buffer("mean", torch.zeros(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.filled == 0:
+            self.mean.copy_(x.mean(0))
+            self.filled.fill_(1)
+        return super().forward(x - self.mean)
+
+
 class Decisions(unittest.TestCase):
     def test_the_branch_of_the_example_is_taken_with_a_warning(self) -> None:
         torch.manual_seed(0)
@@ -70,6 +85,12 @@ class Decisions(unittest.TestCase):
     def test_what_wavers_on_the_example_is_refused(self) -> None:
         with self.assertRaisesRegex(stowage.ExportError, "(?i)data-dependent"):
             stowage.plan(Wavering(6, 3), torch.tensor([[1.0, -1, 1, -1, 1, -1]]).repeat(4, 1), loss="mse")
+
+    def test_what_the_first_step_changes_is_refused(self) -> None:
+        module = Filling()
+        with self.assertRaisesRegex(stowage.ExportError, r"test_decisions.py:\d+: `if self.filled == 0:` .* comes out both ways"):
+            stowage.plan(module, torch.randn(4, 6), loss="mse")
+        self.assertEqual(module.filled.item(), 0)
 
 
 if __name__ == "__main__":
