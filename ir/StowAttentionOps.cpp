@@ -54,6 +54,15 @@ FailureOr<SmallVector<Type, 2>> resultTypes(std::optional<Location> location, Ad
       diagonal && static_cast<int64_t>(*diagonal) < 0) // C4
     return emitOptionalError(location, "expects a diagonal of 0 or more, found ",
                              static_cast<int64_t>(*diagonal));
+  if (std::optional<uint64_t> window = adaptor.getWindow()) { // C4
+    const auto size = static_cast<int64_t>(*window);
+    const int64_t last =
+        q.getShape().end()[-2] + static_cast<int64_t>(adaptor.getDiagonal().value_or(0));
+    if (!adaptor.getDiagonal() || size < 1 || last - size >= scores.back())
+      return emitOptionalError(location, "expects a diagonal, and a window in which all of ",
+                               q.getShape().end()[-2], " queries see one of ", scores.back(),
+                               " keys, found ", size);
+  }
   const double ratio = adaptor.getRatio().convertToDouble();
   if (!(ratio >= 0 && ratio < 1)) // C5
     return emitOptionalError(location, "expects a ratio from 0 to below 1, found ", ratio);
@@ -68,8 +77,17 @@ FailureOr<SmallVector<Type, 2>> resultTypes(std::optional<Location> location, Ad
                               RankedTensorType::get(lse, sums)};
 }
 
+/// The first key that a query sees.
+template <typename Op> int64_t firstSeen(Op op, int64_t query) {
+  if (!op.getWindow())
+    return 0;
+  return std::max<int64_t>(query + static_cast<int64_t>(*op.getDiagonal()) + 1 -
+                               static_cast<int64_t>(*op.getWindow()),
+                           0);
+}
+
 /// Multiplications and additions of one product of the scores' shape with `depth` summands each;
-/// those that the diagonal leaves out do not count.
+/// those that diagonal and window leave out do not count.
 template <typename Op> double productFlops(Op op, int64_t depth) {
   auto q = tensor(op.getQ()), k = tensor(op.getK());
   const int64_t rows = q.getShape().end()[-2], keys = k.getShape().end()[-2];
@@ -77,7 +95,8 @@ template <typename Op> double productFlops(Op op, int64_t depth) {
   if (auto diagonal = op.getDiagonal()) {
     seen = 0;
     for (int64_t row = 0; row < rows; ++row)
-      seen += std::min<int64_t>(keys, row + 1 + static_cast<int64_t>(*diagonal));
+      seen +=
+          std::min<int64_t>(keys, row + 1 + static_cast<int64_t>(*diagonal)) - firstSeen(op, row);
   }
   const double heads = static_cast<double>(q.getNumElements()) / (rows * q.getShape().back());
   return 2 * heads * seen * depth;

@@ -5,6 +5,7 @@
 include "ir/StowBase.td"
 
 defvar Stow_AttentionAttributes = (ins F64Attr:$scale, OptionalAttr<I64Attr>:$diagonal,
+                                   OptionalAttr<I64Attr>:$window,
                                    BoolAttr:$zero_rows, F64Attr:$ratio, I64Attr:$stream);
 
 def Stow_AttentionOp : Stow_Op<"attention",
@@ -18,14 +19,15 @@ def Stow_AttentionOp : Stow_Op<"attention",
     largest score, and the rest, which a sum would lose. Scores [..., T, S] exist a tile at a time.
 
     A `mask` of i1 leaves the scores where it is true, one of floats is added to them. With
-    `diagonal`, query i sees keys 0 to i + diagonal alone; what lies behind is not computed. A query
-    that sees no key gives NaN, with `zero_rows` 0. With `ratio` the weights are dropped with that
+    `diagonal`, query i sees keys 0 to i + diagonal alone, of these with `window` the last so many; what
+    lies behind and before is not computed. A query that sees no key gives NaN, with `zero_rows` 0. With `ratio` the weights are dropped with that
     probability: in the model form this says so, in the training graph `seed` and `stream` make the
     random numbers, element by element those of stow.dropout_training on the weights.
 
     C1: ranks are equal and 2 or more, and D and S agree; C2: the leading extents are equal, but the
     last of those of k and v may divide q's: so many queries in a row share keys; C3: the mask
-    broadcasts to the scores; C4: the diagonal is not negative; C5: the ratio lies in [0, 1), and the
+    broadcasts to the scores; C4: the diagonal is not negative, and a window goes with
+    one, in which every query sees a key; C5: the ratio lies in [0, 1), and the
     seed is a scalar.
     ```mlir
     %y, %lse = stow.attention %q, %k, %v {scale = 0.125 : f64, diagonal = 0 : i64,

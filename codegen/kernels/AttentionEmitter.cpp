@@ -40,6 +40,8 @@ template <typename Op> AttentionProblem problemOf(Op op) {
   problem.scale = op.getScale().convertToDouble(), problem.ratio = op.getRatio().convertToDouble();
   if (auto diagonal = op.getDiagonal())
     problem.diagonal = static_cast<int64_t>(*diagonal);
+  if (auto window = op.getWindow())
+    problem.window = static_cast<int64_t>(*window);
   problem.zeroRows = op.getZeroRows(), problem.stream = op.getStream();
   problem.isGradient = std::is_same_v<Op, AttentionGradientOp>;
   unsigned next = problem.isGradient ? 6 : 3;
@@ -372,8 +374,12 @@ AttentionEmitter::Score AttentionEmitter::scoreAt(const Place &place, int64_t gr
     Value seen = math.plus(own, *problem.diagonal + 1);
     end = end ? math.smaller(seen, end) : seen;
   }
+  if (problem.window && !streamsKeys)
+    compare(arith::CmpIPredicate::slt, math.plus(own, *problem.window - *problem.diagonal));
   if (end)
     compare(arith::CmpIPredicate::slt, end);
+  if (problem.window && streamsKeys)
+    compare(arith::CmpIPredicate::sge, math.plus(own, *problem.diagonal + 1 - *problem.window));
   if (problem.diagonal && !streamsKeys)
     compare(arith::CmpIPredicate::sge, math.minus(own, math.constant(*problem.diagonal)));
   return score;
@@ -421,6 +427,20 @@ void AttentionEmitter::forTiles(int64_t heads, int64_t rows, bool lastFirst,
     barrier(); // the task before has read what it owns
     body(math.remainder(task, heads), math.times(number, tiles.owned()));
   });
+}
+
+Value AttentionEmitter::lessAtLeast0(Value value, int64_t number) {
+  if (number <= 0)
+    return math.plus(value, -number);
+  Value least = math.constant(number);
+  return math.minus(math.larger(value, least), least);
+}
+
+Value AttentionEmitter::firstKeyTile(Value first) {
+  if (!problem.window)
+    return math.constant(0);
+  Value seen = lessAtLeast0(first, *problem.window - *problem.diagonal - 1);
+  return math.quotient(seen, tiles.streamed);
 }
 
 Value AttentionEmitter::keyTiles(Value first) {

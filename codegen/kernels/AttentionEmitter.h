@@ -22,7 +22,7 @@ struct AttentionProblem {
   int64_t queries, keys, depth, width;
   mlir::FloatType element; ///< of the factors of products
   double scale, ratio;
-  std::optional<int64_t> diagonal;
+  std::optional<int64_t> diagonal, window;
   bool zeroRows, isGradient;
   bool isAdded = false; ///< the mask, to the scores
   uint64_t stream;
@@ -148,6 +148,9 @@ private:
                 llvm::function_ref<void(mlir::Value, mlir::Value)> body);
   /// Tiles of keys that an owned tile of queries from `first` on sees.
   mlir::Value keyTiles(mlir::Value first);
+  mlir::Value firstKeyTile(mlir::Value first);
+  /// value - number, or 0 where that is less.
+  mlir::Value lessAtLeast0(mlir::Value value, int64_t number);
   /// The number of the keys that queries of `head` have.
   mlir::Value headOfKeys(mlir::Value head) { return math.quotient(head, problem.shared); }
   mlir::Value clamped(mlir::Value row, int64_t rows, int64_t tileRows) {

@@ -8,7 +8,8 @@
 //     and, in later tasks  queries and dy   keys and values      dq
 //
 // The gradient makes the scores twice, so that no two blocks add to one sum: nothing is atomic, there is
-// no scratch, and sums have an order that shapes decide. Tiles beyond the diagonal are not visited.
+// no scratch, and sums have an order that shapes decide. Tiles beyond the diagonal or before the
+// window that ends there are not visited.
 // Methods: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018; T. Dao,
 // "FlashAttention-2: Faster attention with better parallelism and work partitioning", 2023.
 //
@@ -126,7 +127,7 @@ void AttentionEmitter::attention() {
                  next.begin());
       return next;
     };
-    carried = lanes.loop(math.constant(0), keyTiles(first), 1, carried, ofTile);
+    carried = lanes.loop(firstKeyTile(first), keyTiles(first), 1, carried, ofTile);
     finish(head, first, carried);
     store(Written{y, owned[0], ArrayRef(carried).take_front(sums)}, head, first);
   });
@@ -224,10 +225,8 @@ void AttentionEmitter::gradientByKeys() {
     const size_t ofDepth = sums.size();
     sums.append(products.zeros(TileProducts::padded(problem.element, problem.width)));
     Value start = math.constant(0);
-    if (problem.diagonal) { // queries from key - diagonal on
-      Value diagonal = math.constant(*problem.diagonal);
-      start = math.quotient(math.minus(math.larger(first, diagonal), diagonal), tiles.streamed);
-    }
+    if (problem.diagonal) // queries from key - diagonal on
+      start = math.quotient(lessAtLeast0(first, *problem.diagonal), tiles.streamed);
     auto ofTile = [&](Value head, Value tile, ValueRange before) {
       const Place place{head, first, math.times(tile, tiles.streamed), Streams::Queries};
       stream(q, dy, head, place.from);
@@ -247,7 +246,11 @@ void AttentionEmitter::gradientByKeys() {
                                        tiles.streamed, problem.width));
       return next;
     };
-    Value count = math.constant((problem.queries + tiles.streamed - 1) / tiles.streamed);
+    Value queries = math.constant(problem.queries);
+    if (problem.window) // to key - diagonal + window - 1
+      queries = math.smaller(queries, lessAtLeast0(math.plus(first, tiles.owned() - 1),
+                                                   *problem.diagonal - *problem.window));
+    Value count = math.quotient(math.plus(queries, tiles.streamed - 1), tiles.streamed);
     sums = lanes.loop(math.constant(0), math.constant(problem.shared), 1, sums,
                       [&](Value number, ValueRange before) {
                         Value head = math.plus(math.times(ofKeys, problem.shared), number);
@@ -283,7 +286,7 @@ void AttentionEmitter::gradientByQueries() {
                                   problem.depth);
     };
     Values none = products.zeros(TileProducts::padded(problem.element, problem.depth));
-    const Values sums = lanes.loop(math.constant(0), keyTiles(first), 1, none, ofTile);
+    const Values sums = lanes.loop(firstKeyTile(first), keyTiles(first), 1, none, ofTile);
     store(Written{dq, owned[0], sums}, head, first);
   });
 }

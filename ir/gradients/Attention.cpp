@@ -19,7 +19,7 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, Gradients &gradient
   Formula f(builder, getLoc());
   auto gradient = f.build<AttentionGradientOp>(
       getQ(), getK(), getV(), getY(), getLse(), dy, getMask(), getSeed(), getScaleAttr(),
-      getDiagonalAttr(), getZeroRowsAttr(), getRatioAttr(), getStreamAttr());
+      getDiagonalAttr(), getWindowAttr(), getZeroRowsAttr(), getRatioAttr(), getStreamAttr());
   auto add = [&](Value value, Value result) {
     if (gradients.isNeeded(value))
       gradients.add(builder, getLoc(), value, result);

@@ -9,6 +9,7 @@
 //
 // Every value between the two products has one reader; scores whose rows without a key are 0 beforehand have their
 // maximum as another. Reshapes split or join leading dimensions, or move heads that share keys between the heads and the rows.
+#include "passes/rewrite/AttentionMask.h"
 #include "passes/rewrite/Passes.h"
 
 #include "ir/Graphs.h"
@@ -28,24 +29,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Scores of constants from here on down are those of keys that nothing attends to, if there is another.
-constexpr double kExcluded = -1e4;
-
-/// The number that a constant, repeated or not, holds everywhere.
-std::optional<double> numberOf(Value value) {
-  while (isa_and_nonnull<BroadcastToOp, ReshapeOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-  if (!elements || !elements.isSplat())
-    return std::nullopt;
-  if (elements.getElementType().isInteger(1))
-    return elements.getSplatValue<bool>() ? 1 : 0;
-  if (isa<IntegerType>(elements.getElementType()))
-    return static_cast<double>(elements.getSplatValue<APInt>().getSExtValue());
-  return elements.getSplatValue<APFloat>().convertToDouble();
-}
-
 /// The factor by which `op` scales an operand, and that operand, which has the result's type.
 std::optional<std::pair<double, Value>> scaling(Operation *op) {
   if (!isa_and_nonnull<MulOp, DivOp>(op))
@@ -58,189 +41,6 @@ std::optional<std::pair<double, Value>> scaling(Operation *op) {
     return std::pair(isa<DivOp>(op) ? 1 / *number : *number, op->getOperand(side));
   }
   return std::nullopt;
-}
-
-/// A mask of the scores. Of a boolean one `keeps` says whether it holds where a key is seen.
-struct Mask {
-  Value value;
-  bool keeps = true;
-  double excluded = -kInfinity; ///< what a boolean mask puts in place of a score
-  bool isBoolean() const { return tensorType(value).getElementType().isInteger(1); }
-};
-
-/// What a constant mask leaves of the scores.
-enum class Leaves { Unknown, All, Triangle };
-
-struct Constant {
-  Leaves leaves = Leaves::Unknown;
-  int64_t diagonal = 0;
-  bool keepsOne = false;   ///< every query sees a key
-  bool isInfinite = false; ///< what it does not leave is minus infinity
-};
-
-/// Whether each element of a constant mask lets a score pass; empty where the mask does more than
-/// that, or is no constant.
-SmallVector<bool> passes(const Mask &mask) {
-  SmallVector<bool> seen;
-  auto constant = mask.value.getDefiningOp<ConstantOp>();
-  auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-  if (!elements)
-    return seen;
-  if (mask.isBoolean()) {
-    for (bool value : elements.getValues<bool>())
-      seen.push_back(value == mask.keeps);
-    return seen;
-  }
-  for (const APFloat &value : elements.getValues<APFloat>()) {
-    const double number = value.convertToDouble();
-    if (number != 0 && !(number <= kExcluded))
-      return {};
-    seen.push_back(number == 0);
-  }
-  return seen;
-}
-
-/// True when what a constant mask excludes is minus infinity.
-bool excludesInfinitely(const Mask &mask) {
-  if (mask.isBoolean())
-    return mask.excluded == -kInfinity;
-  auto elements = cast<DenseElementsAttr>(mask.value.getDefiningOp<ConstantOp>().getValue());
-  return llvm::all_of(elements.getValues<APFloat>(),
-                      [](const APFloat &value) { return value.isZero() || value.isInfinity(); });
-}
-
-/// `value` before it was repeated along, or given, leading dimensions.
-Value withoutLead(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<BroadcastToOp, ReshapeOp>(op))
-      break;
-    const auto from = tensorType(op->getOperand(0)).getShape(), to = tensorType(value).getShape();
-    if (from.size() < 2 || from.take_back(2) != to.take_back(2))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
-/// The first of `count` consecutive integers along dimension `fromLast`, counted from the last, of a constant whose other extents
-/// are 1.
-std::optional<int64_t> firstPosition(Value value, int64_t fromLast, int64_t count) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto elements = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : nullptr;
-  const auto shape = tensorType(value).getShape();
-  const int64_t place = static_cast<int64_t>(shape.size()) - fromLast;
-  if (!elements || elements.getNumElements() != count || place < 0 || shape[place] != count)
-    return std::nullopt;
-  const auto values = elements.getValues<APInt>();
-  const int64_t first = (*values.begin()).getSExtValue();
-  for (const auto &[i, position] : llvm::enumerate(values))
-    if (position.getSExtValue() != first + static_cast<int64_t>(i))
-      return std::nullopt;
-  return first;
-}
-
-/// The diagonal d of a comparison of positions that holds where key <= query + d, or, where it does not keep, holds elsewhere.
-std::optional<int64_t> diagonalOf(CompareOp compare, bool keeps, int64_t rows, int64_t keys) {
-  Value query = compare.getA(), key = compare.getB();
-  StringRef later = "gt", notBefore = "ge";
-  std::optional<int64_t> firstQuery = firstPosition(query, 2, rows);
-  if (!firstQuery) {
-    std::swap(query, key);
-    firstQuery = firstPosition(query, 2, rows);
-    later = "lt", notBefore = "le";
-  }
-  if (!keeps) { // the predicates of its opposite
-    later = later == "gt" ? "le" : "ge";
-    notBefore = notBefore == "ge" ? "lt" : "gt";
-  }
-  const std::optional<int64_t> firstKey = firstPosition(key, 1, keys);
-  if (!firstQuery || !firstKey ||
-      (compare.getPredicate() != later && compare.getPredicate() != notBefore))
-    return std::nullopt;
-  return *firstQuery - *firstKey - (compare.getPredicate() == later ? 1 : 0);
-}
-
-/// The diagonal of a mask that the graph computes from positions, where it holds or, without `keeps`, does not: a comparison, its
-/// opposite, all of several. Numbers hold where they are not 0.
-std::optional<int64_t> diagonalOf(Value mask, bool keeps, int64_t rows, int64_t keys) {
-  mask = withoutLead(mask);
-  if (auto cast = mask.getDefiningOp<CastOp>())
-    return diagonalOf(cast.getX(), keeps, rows, keys);
-  if (auto compare = mask.getDefiningOp<CompareOp>()) {
-    const bool isEqual = compare.getPredicate() == "eq";
-    if ((isEqual || compare.getPredicate() == "ne") && numberOf(compare.getB()) == 0.0)
-      return diagonalOf(compare.getA(), keeps != isEqual, rows, keys);
-    return diagonalOf(compare, keeps, rows, keys);
-  }
-  auto select = mask.getDefiningOp<SelectOp>();
-  if (!select)
-    return std::nullopt;
-  const Value condition = select.getCondition(), a = select.getA(), b = select.getB();
-  if (const auto there = numberOf(a), elsewhere = numberOf(b); there && elsewhere)
-    return (*there != 0) == (*elsewhere != 0)
-               ? std::nullopt
-               : diagonalOf(condition, keeps == (*there != 0), rows, keys);
-  // Both of two, as `a ? b : a`; the opposite of one or the other, `a ? a : b`.
-  if (condition != (keeps ? b : a))
-    return std::nullopt;
-  std::optional<int64_t> diagonal;
-  for (Value part : {condition, keeps ? a : b}) {
-    if (const auto number = numberOf(part); number && (*number != 0) == keeps)
-      continue;
-    const std::optional<int64_t> found = diagonalOf(part, keeps, rows, keys);
-    if (!found)
-      return std::nullopt;
-    diagonal = std::min(diagonal.value_or(*found), *found);
-  }
-  return diagonal;
-}
-
-/// A mask of numbers that chooses between 0 and a number that excludes, as the choice that it is.
-Mask asChoice(const Mask &mask) {
-  auto select = withoutLead(mask.value).getDefiningOp<SelectOp>();
-  if (mask.isBoolean() || !select)
-    return mask;
-  const auto a = numberOf(select.getA()), b = numberOf(select.getB());
-  if (!a || !b || std::max(*a, *b) != 0 || std::min(*a, *b) > kExcluded)
-    return mask;
-  return {select.getCondition(), *a == 0, std::min(*a, *b)};
-}
-
-/// Reads a mask of scores [..., rows, keys] that is constant, or computed from positions.
-Constant readConstant(const Mask &mask, int64_t rows, int64_t keys) {
-  Constant result;
-  const Mask choice = asChoice(mask);
-  if (auto diagonal =
-          choice.isBoolean() ? diagonalOf(choice.value, choice.keeps, rows, keys) : std::nullopt) {
-    result.keepsOne = *diagonal >= 0;
-    result.isInfinite = choice.excluded == -kInfinity;
-    result.diagonal = *diagonal;
-    result.leaves = *diagonal >= keys - 1 ? Leaves::All
-                    : *diagonal >= 0      ? Leaves::Triangle
-                                          : Leaves::Unknown;
-    return result;
-  }
-  const SmallVector<bool> seen = passes(mask);
-  const auto shape = tensorType(mask.value).getShape();
-  if (seen.empty() || shape.empty() || shape.back() != keys)
-    return result;
-  result.keepsOne = true;
-  result.isInfinite = excludesInfinitely(mask);
-  for (size_t row = 0; row < seen.size(); row += keys)
-    result.keepsOne &= llvm::is_contained(ArrayRef(seen).slice(row, keys), true);
-  if (llvm::all_of(seen, [](bool passes) { return passes; })) {
-    result.leaves = Leaves::All;
-    return result;
-  }
-  if (shape.size() < 2 || shape.end()[-2] != rows)
-    return result;
-  result.diagonal = llvm::find(seen, false) - seen.begin() - 1;
-  for (int64_t place = 0; place < static_cast<int64_t>(seen.size()); ++place)
-    if (seen[place] != (place % keys <= place / keys % rows + result.diagonal))
-      return result;
-  if (result.diagonal >= 0 && result.diagonal < keys)
-    result.leaves = Leaves::Triangle;
-  return result;
 }
 
 /// True when the gradient of `value` may be asked for.
@@ -492,34 +292,41 @@ private:
     return sharesKeys;
   }
 
-  /// Splits the masks into a diagonal and the rest; false where one cannot be taken.
+  /// Splits the masks into a band and the rest; false where one cannot be taken.
   bool readMasks() {
-    SmallVector<std::pair<Mask, Constant>> masks; // that leave something out
+    SmallVector<std::pair<Mask, MaskContent>> masks; // that leave something out
     for (const Mask &mask : chain.masks)
-      if (Constant constant = readConstant(mask, rows, keys); constant.leaves != Leaves::All)
-        masks.push_back({mask, constant});
+      for (const auto &part : readMask(mask, rows, keys))
+        if (part.second.leaves != Leaves::All)
+          masks.push_back(part);
     const bool keepsOne = keepAKey(masks);
-    for (const auto &[mask, constant] : masks) {
+    for (const auto &[mask, content] : masks) {
       // Where all keys may be excluded, a finite number in their place gives weights, not NaN, and their scores
       // no gradients.
       if (mask.isBoolean() && mask.excluded != -kInfinity && !keepsOne)
         return false;
-      if (constant.leaves == Leaves::Triangle && (keepsOne || constant.isInfinite)) {
-        diagonal = std::min(diagonal.value_or(constant.diagonal), constant.diagonal);
+      if (content.leaves == Leaves::Band && (keepsOne || content.isInfinite)) {
+        band.narrow(content.band);
         continue;
       }
       if (!mask.isBoolean() && mayBeTrained(mask.value))
         return false;
       rest.push_back(mask);
     }
-    return true;
+    return band.keepsOne(rows, keys);
   }
 
-  /// True when every query is known to keep a key behind all masks: triangles keep the first.
-  static bool keepAKey(ArrayRef<std::pair<Mask, Constant>> masks) {
-    return llvm::all_of(masks, [&](const auto &mask) {
-      return mask.second.leaves == Leaves::Triangle || (mask.second.keepsOne && masks.size() == 1);
-    });
+  /// True when every query is known to keep a key behind all masks.
+  bool keepAKey(ArrayRef<std::pair<Mask, MaskContent>> masks) const {
+    if (masks.size() == 1)
+      return masks[0].second.keepsOne;
+    Band all;
+    for (const auto &[mask, content] : masks) {
+      if (content.leaves != Leaves::Band)
+        return false;
+      all.narrow(content.band);
+    }
+    return all.keepsOne(rows, keys);
   }
 
   /// `x` without constant factors, which the chain's scale takes; behind a transpose as well.
@@ -625,11 +432,18 @@ private:
   }
 
   void replace(Value q, Value k, Value v) {
+    std::optional<int64_t> diagonal, window;
+    if (!band.isAll())
+      diagonal = band.last.value_or(keys - 1);
+    if (band.first)
+      window = *diagonal - *band.first + 1;
+    auto integer = [&](std::optional<int64_t> value) {
+      return value ? builder.getI64IntegerAttr(*value) : IntegerAttr();
+    };
     auto attention = AttentionOp::create(
         builder, location, q, k, v, maskValue(), Value(), builder.getF64FloatAttr(chain.scale),
-        diagonal ? builder.getI64IntegerAttr(*diagonal) : IntegerAttr(),
-        builder.getBoolAttr(chain.zeroRows), builder.getF64FloatAttr(chain.ratio),
-        builder.getI64IntegerAttr(0));
+        integer(diagonal), integer(window), builder.getBoolAttr(chain.zeroRows),
+        builder.getF64FloatAttr(chain.ratio), builder.getI64IntegerAttr(0));
     if (!isTaken(attention)) {
       eraseUnused(attention);
       return;
@@ -671,7 +485,7 @@ private:
   Location location;
   int64_t rows = 0, keys = 0;
   bool sharesKeys = false;
-  std::optional<int64_t> diagonal;
+  Band band;
   SmallVector<Mask> rest;
 };
 

@@ -78,6 +78,8 @@ AttentionSpace spaceOf(const Call &call, const Command &command, const Positions
   space.scale = call.number("scale");
   if (command.ints.contains("diagonal"))
     space.diagonal = call.integer("diagonal");
+  if (command.ints.contains("window"))
+    space.window = call.integer("window");
   space.zeroRows = call.integer("zero_rows") != 0;
   space.ratio = call.number("ratio");
   space.stream = call.integer("stream");

@@ -162,6 +162,11 @@ STOW_INLINE int64_t keysSeen(const AttentionSpace &space, int64_t query) {
   return space.diagonal ? std::min(query + *space.diagonal + 1, space.keys) : space.keys;
 }
 
+/// The first key that a query sees.
+STOW_INLINE int64_t firstSeen(const AttentionSpace &space, int64_t query) {
+  return space.window ? std::max<int64_t>(query + *space.diagonal + 1 - *space.window, 0) : 0;
+}
+
 /// What the mask adds to the scores of `count` keys from `first` on: 0 or -infinity for a mask of
 /// bytes.
 STOW_INLINE void loadMask(const AttentionSpace &space, const AttentionTensors &tensors,
@@ -211,11 +216,11 @@ struct RowSum {
   float maximum, sum;
 };
 
-/// Makes exponentials of `count` products with keys: those of the scores less their largest. Beyond
-/// them, up to whole panels, there are zeros.
+/// Makes exponentials of `count` products with keys: those of the scores less their largest. There are
+/// zeros in place of the first `skipped`, and beyond them all up to whole panels.
 template <typename V>
 STOW_INLINE RowSum softmaxRow(const AttentionSpace &space, float *row, const float *added,
-                              int64_t count) {
+                              int64_t skipped, int64_t count) {
   const int64_t padded = panelsOf(count) * panelColumns;
   const Scaling scaling(space);
   V most = V{} - infinity;
@@ -223,6 +228,10 @@ STOW_INLINE RowSum softmaxRow(const AttentionSpace &space, float *row, const flo
     V value;
     scaling.apply(row + i, added + i, value);
     at<V>(row + i) = value;
+    if (i < skipped) {
+      std::fill(row + i, row + std::min(skipped, i + lanesOf<V>), -infinity);
+      value = at<V>(row + i);
+    }
     if (i + lanesOf<V> > count) {
       std::fill(row + std::max(i, count), row + i + lanesOf<V>, -infinity);
       value = at<V>(row + i);
@@ -312,41 +321,46 @@ template <typename V> struct Forward {
   /// Tile [first, first + rows) of the queries of `head`.
   STOW_INLINE void run(int64_t head, int64_t first, int64_t rows) const {
     const int64_t keys = keysSeen(space, first + rows - 1);
+    // Whole panels before the window of the first query are left out.
+    const int64_t panel = firstSeen(space, first) / panelColumns, from = panel * panelColumns;
+    const int64_t panelSize = panelElements(panelColumns, space.depth);
     const int64_t depth = tilePitch(space.depth), width = tilePitch(space.width),
                   pitch = tilePitch(space.keys);
     load<V>(space.q, rowsOf(space.q, tensors.q, head, first), rows, space.depth, at.q);
-    multiplyTiles<V>(Left{at.q, depth},
-                     {at.keyPanels, panelElements(panelColumns, space.depth), panelColumns},
-                     {at.scores, pitch}, rows, panelsOf(keys), space.depth, Writes::Assigns);
+    multiplyTiles<V>(Left{at.q, depth}, {at.keyPanels + panel * panelSize, panelSize, panelColumns},
+                     {at.scores + from, pitch}, rows, panelsOf(keys) - panel, space.depth,
+                     Writes::Assigns);
     float sums[tileQueries];
     const AnyFloats lse = rowsOf(space.lse, tensors.lse, head, first);
     for (int64_t row = 0; row < rows; ++row) {
-      const RowSum found = weigh(head, first + row, at.scores + row * pitch, keys);
+      const RowSum found = weigh(head, first + row, at.scores + row * pitch, from, keys);
       sums[row] = found.sum;
       lse.store(row * space.lse.rowStride, found.maximum);
       lse.store(row * space.lse.rowStride + space.lse.columnStride, std::log(found.sum));
     }
-    for (int64_t key = 0; key < keys; key += depthPass)
+    for (int64_t key = from; key < keys; key += depthPass)
       multiplyTiles<V>(Left{at.scores + key, pitch}, {at.v + key * width, panelColumns, width},
                        {at.y, width}, rows, panelsOf(space.width), std::min(depthPass, keys - key),
-                       key == 0 ? Writes::Assigns : Writes::Adds);
+                       key == from ? Writes::Assigns : Writes::Adds);
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t i = 0; i < panelsOf(space.width) * panelColumns; i += lanesOf<V>)
         host::at<V>(at.y + row * width + i) *= 1 / sums[row];
     store<V>(space.y, rowsOf(space.y, tensors.y, head, first), rows, space.width, at.y);
   }
 
-  /// Weights of one query times their sum.
-  STOW_INLINE RowSum weigh(int64_t head, int64_t query, float *row, int64_t keys) const {
+  /// Weights of one query times their sum, of keys [from, keys), whole panels.
+  STOW_INLINE RowSum weigh(int64_t head, int64_t query, float *row, int64_t from,
+                           int64_t keys) const {
     const int64_t seen = keysSeen(space, query);
     if (space.mask)
-      loadMask(space, tensors, head, query, 0, seen, at.row);
-    const RowSum found = softmaxRow<V>(space, row, at.row, seen);
+      loadMask(space, tensors, head, query, from, seen - from, at.row);
+    const RowSum found =
+        softmaxRow<V>(space, row + from, at.row, firstSeen(space, query) - from, seen - from);
     std::fill(row + panelsOf(seen) * panelColumns, row + panelsOf(keys) * panelColumns, 0.0f);
     if (!dropout.isOn)
       return found;
     const int64_t index = (head * space.queries + query) * space.keys;
-    for (int64_t key = 0; key < seen; key += lanesOf<F8>) {
+    for (int64_t key = from; key < seen; key += lanesOf<F8>) {
       F8 factors;
       dropout.factors(index + key, factors);
       host::at<F8>(row + key) *= factors;
@@ -396,7 +410,7 @@ template <typename V> struct Backward {
         for (int64_t query = 0; query < space.queries; query += tileQueries) {
           const int64_t rows = std::min(tileQueries, space.queries - query);
           const int64_t seen = std::min(keysSeen(space, query + rows - 1) - key, keys);
-          if (seen > 0)
+          if (seen > 0 && key + keys > firstSeen(space, query))
             addTile(head * space.shared + i, i, query, rows, key, seen);
         }
       store<V>(space.dk, rowsOf(space.dk, tensors.dk, head, key), keys, space.depth, at.dk);
@@ -487,6 +501,9 @@ template <typename V> struct Backward {
         weight *= factors;
       host::at<F8>(weights + i) = weight;
     }
+    const int64_t before = std::clamp<int64_t>(firstSeen(space, query) - key, 0, seen);
+    std::fill(weights, weights + before, 0.0f);
+    std::fill(dweights, dweights + before, 0.0f);
     std::fill(weights + seen, weights + padded, 0.0f);
     std::fill(dweights + seen, dweights + padded, 0.0f);
   }

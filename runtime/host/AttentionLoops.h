@@ -8,7 +8,7 @@
 //            |################|            other the weights are made again from `lse`, and
 //                                          added up are dk and dv of the block, dq of the queries
 //
-// What lies above the diagonal is not computed. Methods: M. Rabe, C. Staats, "Self-attention does not
+// What lies above the diagonal, or before the window that ends there, is not computed. Methods: M. Rabe, C. Staats, "Self-attention does not
 // need O(n^2) memory", 2021; T. Dao, "FlashAttention-2: Faster attention with better parallelism and
 // work partitioning", 2023, whose equations of the backward these are. Rows are whole in the forward,
 // so that the softmax is that of the row, in one pass, and nothing is scaled again.
@@ -50,6 +50,7 @@ struct AttentionSpace {
   int64_t depth = 0, width = 0; ///< columns of q and k; of v and y
   double scale = 1;
   std::optional<int64_t> diagonal; ///< query i sees keys 0 to i + diagonal
+  std::optional<int64_t> window;   ///< of these the last so many; goes with a diagonal
   bool zeroRows = false;
   double ratio = 0; ///< of weights that are dropped, where there is a seed
   int64_t stream = 0;

@@ -29,7 +29,7 @@
 //                                dq, dk, dv                              (3)
 //
 //   (1) strides, pads, dilations, groups, has_bias     (2) kernel, strides, pads, dilations
-//   (3) has_mask has_seed [diagonal] zero_rows stream; scale ratio
+//   (3) has_mask has_seed [diagonal] [window] zero_rows stream; scale ratio
 //
 // dilations: 1 = dense, as ONNX counts. pads: all begins, then all ends, one per spatial dimension;
 // strides, dilations and kernel likewise, so that the spatial rank (1 to 3) follows the operands.

@@ -40,6 +40,16 @@ func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>) {
 
 // -----
 
+// attention C4: a window ends at the diagonal, and no query's lies behind the last key.
+func.func @case(%q: tensor<12x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>) {
+  // expected-error @+2 {{expects a diagonal, and a window in which all of 12 queries see one of 7 keys, found 5}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %y, %l = stow.attention %q, %k, %v {diagonal = 0 : i64, ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, window = 5 : i64, zero_rows = false} : (tensor<12x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>) -> (tensor<12x4xf32>, tensor<12x2xf32>)
+  return
+}
+
+// -----
+
 // attention C5: something is kept.
 func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>) {
   // expected-error @+2 {{expects a ratio from 0 to below 1, found 1.0}}

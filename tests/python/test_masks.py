@@ -79,7 +79,7 @@ class Attending(nn.Module):
 
 
 class Long(nn.Module):
-    """Triangles as scripts write them, of more elements than the importer folds."""
+    """Triangles and windows as scripts write them, of more elements than the importer folds."""
 
     def __init__(self, names: "list[str]") -> None:
         super().__init__()
@@ -96,6 +96,8 @@ class Long(nn.Module):
             "numbers": lambda: scores + torch.full(square, LEAST, device=scores.device).masked_fill(before, 0.0),
             "all of several": lambda: scores.masked_fill(~(before & torch.ones(square, dtype=torch.bool, device=scores.device)), INFINITE),
             "window": lambda: scores.masked_fill(~(before & (at[None] > at[:, None] - 9)), INFINITE),
+            "around": lambda: scores.masked_fill((at[None] - at[:, None]).abs() > 30, INFINITE),
+            "chunks": lambda: scores.masked_fill(~(before & (at[None] // 700 == at[:, None] // 700)), INFINITE),
         }
         return masks[name]()
 
@@ -108,14 +110,37 @@ class Long(nn.Module):
         return y
 
 
+class Padded(nn.Module):
+    """A window of 40 positions and a mask of each sample's tokens, made one mask before attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.project = nn.Embedding(9, 4), nn.Linear(4, 12)
+
+    def forward(self, ids: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+        query, key, value = self.project(self.tokens(ids))[:, None].chunk(3, -1)
+        at = torch.arange(ids.shape[1], device=ids.device)
+        seen = (at <= at[:, None]) & (at > at[:, None] - 40)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=seen[None, None] & keep[:, None, None, :])
+
+
 class Masks(unittest.TestCase):
-    def test_long_triangles_take_no_memory(self) -> None:
-        ids, triangles = torch.randint(0, 9, (1, 2100)), ["compared", "triu", "tril", "numbers", "all of several"]
-        for names, has_masks in (triangles, False), (["window"], True):
+    def test_long_bands_take_no_memory(self) -> None:
+        ids, bands = torch.randint(0, 9, (1, 2100)), ["compared", "triu", "tril", "numbers", "all of several", "window", "around"]
+        for names, has_masks in (bands, False), (["chunks"], True):
             step = stowage.compile(Long(names), (ids,), loss="mse", threads=2, recompute="none")
             self.assertTrue(step.check.ok)
             squares = [buffer["name"] for buffer in step.plan.buffers if buffer["size"] >= 2100 * 2100]
             self.assertEqual(len(squares) > 0, has_masks, squares)
+
+    def test_padded_windows(self) -> None:
+        """Of a triangle, a window and the padding of each sample, as one mask of (batch, 1, tokens, tokens), the padding alone is stored."""
+        ids = torch.randint(0, 9, (2, 2100))
+        keep = torch.ones(2, 2100, dtype=torch.bool)
+        keep[1, 2000:] = False
+        step = stowage.compile(Padded(), (ids, keep), loss="mse", threads=2, recompute="none")
+        self.assertTrue(step.check.ok)
+        self.assertEqual([buffer["name"] for buffer in step.plan.buffers if buffer["size"] >= 2100 * 2100], [])
 
     def test_a_query_without_a_key_gives_zero(self) -> None:
         """And its scores are stored only where their gradient is the mask's."""

@@ -35,6 +35,9 @@ template <typename Op> struct Weights {
         score += number(op.getScale()) * q(query(at, d)) * k(shared(at, key, d));
       if (op.getDiagonal() && key > row + static_cast<int64_t>(*op.getDiagonal()))
         score = -infinity;
+      if (op.getWindow() && key + static_cast<int64_t>(*op.getWindow()) <=
+                                row + static_cast<int64_t>(*op.getDiagonal()))
+        score = -infinity;
       if (mask && isBoolean)
         score = mask->broadcast(at) != 0 ? score : -infinity;
       else if (mask)

@@ -172,6 +172,7 @@ void addAttention(Cases &cases) {
   const std::string plain = "zero_rows = false, ratio = 0.0 : f64";
   cases.push_back(attention("attention", plain));
   cases.push_back(attention("attention_triangle", "diagonal = 1 : i64, " + plain));
+  cases.push_back(attention("attention_window", "diagonal = 1 : i64, window = 2 : i64, " + plain));
   cases.push_back(attention("attention_shared", "diagonal = 0 : i64, " + plain, 1));
   cases.push_back(attention("attention_masked", plain, 2,
                             "dense<[[true, false, true, true, false], [false, true, true, false, "

@@ -252,3 +252,41 @@ func.func @computed_triangles(%q: tensor<2x3x8xf32>, %k: tensor<2x5x8xf32>) -> (
   %y3 = stow.matmul %w3, %k {transpose_a = false, transpose_b = false} : (tensor<2x3x5xf32>, tensor<2x5x8xf32>) -> tensor<2x3x8xf32>
   return %y, %y1, %y4, %y2, %y3 : tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>
 }
+
+// -----
+
+// Tests a window that a constant holds, one computed from positions of which a mask of inputs is a part (as modules of Transformers
+// write it), and one around each query, by the distance of positions.
+// CHECK-LABEL: func.func @windows
+// CHECK-SAME: %[[Q:[^:]*]]: tensor<2x3x5x8xf32>, %[[PADDING:[^:]*]]: tensor<2x1x1x5xi1>
+// CHECK: stow.attention %[[Q]], %[[Q]], %[[Q]] {diagonal = 0 : i64, ratio = 0.000000e+00 : f64, scale = 1.000000e+00 : f64, stream = 0 : i64, window = 2 : i64, zero_rows = false}
+// CHECK: stow.attention %{{.*}}, %{{.*}}, %{{.*}} mask %[[PADDING]] {diagonal = 0 : i64, ratio = 0.000000e+00 : f64, scale = 1.000000e+00 : f64, stream = 0 : i64, window = 3 : i64, zero_rows = false}
+// CHECK: stow.attention %{{.*}}, %{{.*}}, %{{.*}} {diagonal = 1 : i64, ratio = 0.000000e+00 : f64, scale = 1.000000e+00 : f64, stream = 0 : i64, window = 3 : i64, zero_rows = false}
+func.func @windows(%q: tensor<2x3x5x8xf32>, %padding: tensor<2x1x1x5xi1>) -> tensor<2x3x5x8xf32> {
+  %none = stow.constant dense<0xFF800000> : tensor<f32>
+  %mask = stow.constant dense<[[true, false, false, false, false], [true, true, false, false, false], [false, true, true, false, false], [false, false, true, true, false], [false, false, false, true, true]]> : tensor<5x5xi1>
+  %queries = stow.constant dense<[[[[0], [1], [2], [3], [4]]]]> : tensor<1x1x5x1xi64>
+  %before = stow.constant dense<[[[[-3], [-2], [-1], [0], [1]]]]> : tensor<1x1x5x1xi64>
+  %keys = stow.constant dense<[[[[0, 1, 2, 3, 4]]]]> : tensor<1x1x1x5xi64>
+  %two = stow.constant dense<2> : tensor<i64>
+  %s0 = stow.matmul %q, %q {transpose_a = false, transpose_b = true} : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+  %m0 = stow.select %mask, %s0, %none : (tensor<5x5xi1>, tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
+  %w0 = stow.softmax %m0 {axis = 3 : i64} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %y0 = stow.matmul %w0, %q {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %causal = stow.compare %keys, %queries {predicate = "le"} : (tensor<1x1x1x5xi64>, tensor<1x1x5x1xi64>) -> tensor<1x1x5x5xi1>
+  %inside = stow.compare %keys, %before {predicate = "gt"} : (tensor<1x1x1x5xi64>, tensor<1x1x5x1xi64>) -> tensor<1x1x5x5xi1>
+  %window = stow.select %causal, %inside, %causal : (tensor<1x1x5x5xi1>, tensor<1x1x5x5xi1>, tensor<1x1x5x5xi1>) -> tensor<1x1x5x5xi1>
+  %seen = stow.select %window, %padding, %window : (tensor<1x1x5x5xi1>, tensor<2x1x1x5xi1>, tensor<1x1x5x5xi1>) -> tensor<2x1x5x5xi1>
+  %s1 = stow.matmul %y0, %y0 {transpose_a = false, transpose_b = true} : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+  %m1 = stow.select %seen, %s1, %none : (tensor<2x1x5x5xi1>, tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
+  %w1 = stow.softmax %m1 {axis = 3 : i64} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %y1 = stow.matmul %w1, %y0 {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %apart = stow.sub %queries, %keys : (tensor<1x1x5x1xi64>, tensor<1x1x1x5xi64>) -> tensor<1x1x5x5xi64>
+  %distance = stow.abs %apart : (tensor<1x1x5x5xi64>) -> tensor<1x1x5x5xi64>
+  %near = stow.compare %distance, %two {predicate = "lt"} : (tensor<1x1x5x5xi64>, tensor<i64>) -> tensor<1x1x5x5xi1>
+  %s2 = stow.matmul %y1, %y1 {transpose_a = false, transpose_b = true} : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+  %m2 = stow.select %near, %s2, %none : (tensor<1x1x5x5xi1>, tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
+  %w2 = stow.softmax %m2 {axis = 3 : i64} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %y2 = stow.matmul %w2, %y1 {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  return %y2 : tensor<2x3x5x8xf32>
+}

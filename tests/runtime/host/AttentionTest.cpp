@@ -19,7 +19,7 @@ struct Case {
   std::string name;
   int64_t batch = 2, heads = 2, shared = 1, queries = 5, keys = 5, depth = 8, width = 8;
   double scale = 0.5;
-  std::optional<int64_t> diagonal = {};
+  std::optional<int64_t> diagonal = {}, window = {};
   bool zeroRows = false;
   double ratio = 0;
   std::optional<Tensor> mask = {};
@@ -67,6 +67,8 @@ struct Reference {
       for (int64_t d = 0; d < c.depth; ++d)
         scores[j] += c.scale * q.at({b, h, i, d}) * k.at({b, g, j, d});
       if (c.diagonal && j > i + *c.diagonal)
+        scores[j] = -infinity;
+      if (c.window && j + *c.window <= i + *c.diagonal)
         scores[j] = -infinity;
       if (c.mask && c.isBoolean && maskAt(*c.mask, {b, h, i, j}) == 0)
         scores[j] = -infinity;
@@ -119,6 +121,8 @@ protected:
                                                         {"stream", {stream}}};
     if (c.diagonal)
       ints["diagonal"] = {*c.diagonal};
+    if (c.window)
+      ints["window"] = {*c.window};
     return ints;
   }
   std::map<std::string, double> floats() const {
@@ -240,6 +244,39 @@ INSTANTIATE_TEST_SUITE_P(RowsOfNone, Attention,
                                               .dtype = DType::F16,
                                               .tolerance = 1e-3}),
                          nameOf);
+
+// Keys between two diagonals.
+INSTANTIATE_TEST_SUITE_P(
+    Windows, Attention,
+    testing::Values(
+        Case{.name = "window",
+             .queries = 130,
+             .keys = 130,
+             .depth = 16,
+             .diagonal = 0,
+             .window = 37},
+        Case{.name = "window_of_one", .queries = 60, .keys = 60, .diagonal = 0, .window = 1},
+        Case{.name = "window_of_both_sides",
+             .queries = 250,
+             .keys = 250,
+             .depth = 16,
+             .diagonal = 20,
+             .window = 41},
+        Case{.name = "past_window", .queries = 50, .keys = 320, .diagonal = 270, .window = 300},
+        Case{.name = "masked_window",
+             .shared = 2,
+             .queries = 120,
+             .keys = 120,
+             .diagonal = 3,
+             .window = 50,
+             .mask = sample({2, 1, 1, 120}, 9)},
+        Case{.name = "dropped_window",
+             .queries = 120,
+             .keys = 120,
+             .diagonal = 0,
+             .window = 30,
+             .ratio = 0.25}),
+    nameOf);
 
 // Sizes, masks, layouts and types.
 INSTANTIATE_TEST_SUITE_P(
