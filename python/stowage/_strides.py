@@ -1,6 +1,8 @@
-"""as_strided by views that do not ask where values lie in memory: a file holds tensors, not memory.
+"""Views that the exporter does not write as PyTorch means them: as_strided, and writing into a diagonal.
 
-The exporter's own translation takes every tensor to lie row by row, which a transposed one does not; Longformer's windows overlap in one.
+A file holds tensors, not memory. The exporter's own translation of as_strided takes every tensor to lie row by row, which a transposed one does not
+(Longformer's windows overlap in one); here it is a sequence of views that do not ask. What `x.diagonal().add_(y)` leaves in x has no
+translation.
 """
 
 from typing import Any
@@ -52,14 +54,18 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
         if not (first >= 0 and first + span <= extent):
             raise ValueError(f"as_strided reads {first + span} values of an axis with {extent}; expected values of the tensor itself")
         at = labels.index(("run", place))
+        if not steps:
+            result = result.select(at, first)
+            labels.pop(at)
+            continue
         result = result.narrow(at, first, span)
-        for moved, axis in steps:  # windows of what the finer steps reach, each `moved` behind the one before it
+        for moved, axis in steps[:-1]:  # windows of what the finer steps reach, each `moved` behind the one before it
             span = span - (size[axis] - 1) * moved
             result, labels[at] = result.unfold(at, span, moved), axis
             labels.append(("run", place))
             at = len(labels) - 1
-        result = result.select(at, 0)
-        labels.pop(at)
+        moved, labels[at] = steps[-1]
+        result = result[(slice(None),) * at + (slice(None, None, moved),)]
     if offset != 0:
         raise ValueError("as_strided begins between two values of the tensor; expected one of its own")
     result = result.permute([labels.index(axis) for axis in moving])
@@ -67,3 +73,31 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
         if axis not in moving:
             result = result.unsqueeze(axis)
     return result.expand(list(size))
+
+
+def translations() -> "dict[Any, Any]":
+    """For torch.onnx.export's custom_translation_table."""
+    import onnx
+    import torch
+    from onnxscript import opset18 as op
+
+    def diagonal_scatter(self: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+        rank = len(self.shape)
+        dim1, dim2 = dim1 % rank, dim2 % rank
+        rows, columns = int(self.shape[dim1]), int(self.shape[dim2])
+        before = max(0, -offset)
+        behind = rows - before - min(rows - before, columns - max(0, offset))
+        others = iter(range(rank - 2))
+        rest = [axis for axis in range(rank) if axis != dim2]
+        spread = op.Transpose(src, perm=[rank - 2 if axis == dim1 else next(others) for axis in rest])
+        if before or behind:
+            pads = [[side if axis == dim1 else 0 for axis in rest] for side in (before, behind)]
+            spread = op.Pad(spread, op.Constant(value_ints=pads[0] + pads[1]))
+        places = [column - row == offset for row in range(rows) for column in range(columns)]
+        mask = op.Constant(value=onnx.helper.make_tensor("diagonal", onnx.TensorProto.BOOL, [rows, columns], places))
+        if dim1 > dim2:
+            mask = op.Transpose(mask, perm=[1, 0])
+        mask = op.Unsqueeze(mask, op.Constant(value_ints=[axis for axis in range(rank) if axis not in (dim1, dim2)])) if rank > 2 else mask
+        return op.Where(mask, op.Unsqueeze(spread, op.Constant(value_ints=[dim2])), self)
+
+    return {torch.ops.aten.diagonal_scatter.default: diagonal_scatter}

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 
-from . import _attention, _buffers
+from . import _attention, _buffers, _strides
 from ._complex import without_complex
 from ._custom_gradients import CustomGradients, hooks_of
 from ._decisions import Decisions, needs_values
@@ -391,7 +391,8 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False,
-                                         custom_translation_table={**translations(), **_attention.translations(), **_buffers.translations()})  # fmt: skip
+                                         custom_translation_table={**translations(), **_attention.translations(), **_buffers.translations(),
+                                                                   **_strides.translations()})  # fmt: skip
         except Exception as error:  # the exporter's own classes changed with every version
             if not (without_values or decisions.found) and needs_values(error):
                 # Twice: a condition on a buffer that forward writes may come out otherwise then.

@@ -77,6 +77,26 @@ class Windows(nn.Module):
         return (windows * torch.arange(24.0).view(3, 4, 2)).sum((1, 2)).view(x.shape[0], 6) + weights.reshape(6) * weights.sum()
 
 
+class Written(nn.Module):
+    """Writes into diagonals, and into every other value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(4, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.part(x)
+        square = torch.zeros(rows.shape[0], 4, 4)
+        square.diagonal(dim1=1, dim2=2).copy_(rows[:, :4])
+        square.diagonal(-1, 2, 1).add_(1)
+        wide = rows.view(-1, 2, 4) * rows.view(-1, 2, 4)
+        wide.diagonal(-1, 1, 2).mul_(3)
+        wide.diagonal(1, 1, 2)[:] = rows[:, :2]
+        rows = rows * 1
+        rows.as_strided((rows.shape[0], 4), (8, 2)).mul_(5)
+        return torch.cat([rows, square.flatten(1), wide.flatten(1)], 1)
+
+
 class Registers(nn.Module):
     """A parameter without elements, as DINOv3 has without register tokens, and a part of a head without any."""
 
@@ -105,7 +125,7 @@ class Spellings(unittest.TestCase):
     def test_first_steps(self) -> None:
         torch.manual_seed(0)
         for module, example in ((Rotary(), torch.randn(2, 3, 8)), (Converted(), torch.randn(4, 3)), (Normalized(), torch.randn(4, 3)),
-                                (Windows(), torch.randn(2, 8, 4))):  # fmt: skip
+                                (Windows(), torch.randn(2, 8, 4)), (Written(), torch.randn(3, 4))):  # fmt: skip
             self.assertTrue(stowage.compile(module, example, loss="mse", threads=1).check.ok)
 
     def test_without_elements(self) -> None:
