@@ -35,6 +35,10 @@ constexpr int64_t kPackingWork = 500'000'000;
 /// Steps to pack what nothing else is tried for: everything kept in program order, and segments.
 const int64_t kThoroughPackingWork = PackBuffersPassOptions().work;
 
+/// Without a budget, what packing takes beyond the live bytes is left where it is less than this part of the arena: worth
+/// a ten-thousandth of the step's time at most, and packing again takes as long as anything else that the planner does.
+constexpr Bytes kLittleOvershoot = 2000;
+
 /// Ops from which on a rung of the ladder takes so long that an allowance looks at every fifth
 /// percent alone.
 constexpr int64_t kLargeStep = 1000;
@@ -186,8 +190,9 @@ public:
     };
     const auto place = [&](const schedule::FrontierRow &row) {
       const StepChoice placed = scheduled("schedule", row.solution, kPackingWork);
-      if (auto tightened = withWindowsTightened(row, placed, kPackingWork))
-        look(*tightened);
+      if (placed.arenaBytes - row.peakBytes - stateOutside > keepAll.arenaBytes / kLittleOvershoot)
+        if (auto tightened = withWindowsTightened(row, placed, kPackingWork))
+          look(*tightened);
       look(placed);
     };
     if (!allowance.isForSmallest()) {
