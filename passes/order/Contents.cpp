@@ -580,7 +580,7 @@ bool Contents::divideAlike(const Overwrite &overwrite) {
   Root &result = roots[overwrite.result];
   if (result.isUnknown)
     return false;
-  std::map<std::tuple<unsigned, RootId, unsigned>, unsigned> keys;
+  llvm::SmallDenseMap<std::tuple<unsigned, RootId, unsigned>, unsigned, 16> keys;
   std::vector<Pieces::Mark> over;
   std::map<RootId, std::vector<Pieces::Mark>> under;
   Bytes at = 0;

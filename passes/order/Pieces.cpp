@@ -1,15 +1,15 @@
 #include "passes/order/Pieces.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace stow {
 
 bool Pieces::refine(const std::vector<Mark> &marks) {
-  std::map<std::pair<unsigned, unsigned>, unsigned> numbers;
+  llvm::SmallDenseMap<std::pair<unsigned, unsigned>, unsigned, 16> numbers;
   std::vector<Run> refined;
   Bytes begin = 0;
   size_t next = 0;
