@@ -6,6 +6,7 @@ While a module is exported they stand in the place of PyTorch's own:
 - mixtures of experts that look up the tokens of each expert have all tokens seen by all of them (`_experts.py`);
 - an autocast that is off is none, and Module.to that changes nothing does nothing;
 - instance_norm with running statistics updates them in operations of their own, and an evaluation normalizes with them;
+- what `x[mask] = value` and fill_diagonal_ write is chosen by the mask;
 - as_strided is a sequence of views (`_strides.py`);
 - cumprod is log2(n) products of the tensor with itself, moved by 1, 2, 4, ... places;
 - a sum or mean over bags with a padding row leaves it out by a factor of 0, where the exporter writes a branch that data decides;
@@ -169,6 +170,35 @@ def _unless_within(function: Any, spelled: Any) -> Any:
     return called
 
 
+def _where_masked(setitem: Any) -> Any:
+    """Tensor.__setitem__, but for `x[mask] = value` of one value for all places: PyTorch counts the places, whose number only data says."""
+
+    def assigned(self: Any, key: Any, value: Any) -> None:
+        import torch
+
+        masked = isinstance(key, torch.Tensor) and key.dtype == torch.bool and isinstance(value, torch.Tensor)
+        if not masked or not 0 < key.dim() <= self.dim() - value.dim():
+            return setitem(self, key, value)
+        mask = key.reshape(*key.shape, *[1] * (self.dim() - key.dim()))
+        self.copy_(torch.where(mask, value.to(self.dtype), self))
+
+    return assigned
+
+
+def _by_mask(fill_diagonal: Any) -> Any:
+    """Tensor.fill_diagonal_, which writes by strides, for matrices."""
+
+    def filled(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+        import torch
+
+        if self.dim() != 2 or wrap:
+            return fill_diagonal(self, fill_value, wrap)
+        rows, columns = (torch.arange(extent, device=self.device) for extent in self.shape)
+        return self.masked_fill_(rows.unsqueeze(1) == columns, fill_value)
+
+    return filled
+
+
 def _unless_there(to: Any) -> Any:
     """Module.to, which does nothing where all of the module's tensors are as it would make them: it would make them again, which a module that is
     being exported forbids."""
@@ -211,6 +241,8 @@ def exportable() -> "Iterator[None]":
         for owner, name, function in (
             (torch, "as_strided", _unless_within(torch.as_strided, as_strided)),
             (torch.Tensor, "as_strided", _unless_within(torch.Tensor.as_strided, as_strided)),
+            (torch.Tensor, "__setitem__", _where_masked(torch.Tensor.__setitem__)),
+            (torch.Tensor, "fill_diagonal_", _by_mask(torch.Tensor.fill_diagonal_)),
             (torch, "cumprod", cumprod),
             (torch.Tensor, "cumprod", cumprod),
             (functional, "ctc_loss", ctc_loss),

@@ -78,7 +78,7 @@ class Windows(nn.Module):
 
 
 class Written(nn.Module):
-    """Writes into diagonals, and into every other value."""
+    """Writes into diagonals, into every other value, and where a mask holds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,11 @@ class Written(nn.Module):
         wide.diagonal(1, 1, 2)[:] = rows[:, :2]
         rows = rows * 1
         rows.as_strided((rows.shape[0], 4), (8, 2)).mul_(5)
-        return torch.cat([rows, square.flatten(1), wide.flatten(1)], 1)
+        rows[rows > 0.3] = rows.mean()
+        rows[rows.sum(1) > 0] = rows.mean(0)
+        similar = rows @ rows.t()
+        similar.fill_diagonal_(0.5)
+        return torch.cat([rows, square.flatten(1), wide.flatten(1), similar.sum(1, keepdim=True)], 1)
 
 
 class Registers(nn.Module):
