@@ -174,12 +174,13 @@ class Fit:
 
     def place(self, resume: bool) -> "tuple[int, int]":
         """Whole epochs done and batches of the next one; loads the checkpoint where the run goes on from it."""
-        if self.checkpoint is not None and self.step.step_count and not resume:
+        found = resume and self.checkpoint is not None and os.path.exists(self.checkpoint)
+        if self.checkpoint is not None and self.step.step_count and not found:
             raise StowageError(f"the step has done {self.step.step_count} steps, and a run with a checkpoint begins at 0, since the file's count of "
-                               "steps is its place in the run; expected resume=True, or a fresh step")  # fmt: skip
+                               "steps is its place in the run; expected resume=True and that file, or a fresh step")  # fmt: skip
         if resume and self.checkpoint is None:
             raise ValueError("resume=True: expected checkpoint=PATH, the file to go on from")
-        if not resume or not os.path.exists(self.checkpoint):
+        if not found:
             return 0, 0
         if not hasattr(self.loader, "__len__") or len(self.loader) == 0:
             raise StowageError("resume=True: expected a loader with a length, which says where in an epoch a step lies")

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Runs every command of README.md, docs/running.md and docs/memory-budget.md: documented.py --stowage=PATH --work=DIR.
+"""Runs every command of README.md, docs/running.md and docs/memory-budget.md and compares what they print: documented.py --stowage=PATH --work=DIR.
 
 The commands of the shell blocks run in their order in a scratch folder that holds what they name: model.onnx (a small network for
 the digits), train.npz and test.npz, a packing instance, a schedule problem, models/. Optional parts, `[--flag=a|b]`, are left out in one run and
 given with their first choice in a second. Training takes two epochs, however many the page says. scripts/*.sh only has to be there:
-they run this very test. The Python blocks are tests/python/test_documented.py's.
+they run this very test. What stands below a `$ command` has to be what it prints, line by line, `...` in place of any lines; of an executable, which measures
+times and was trained for less, up to the numbers. The Python blocks are tests/python/test_documented.py's.
 """
 
 import argparse
@@ -27,13 +28,35 @@ OPTION = re.compile(r"\s*\[([^\]]*)\]")
 EPOCHS = re.compile(r"--epochs=\d+")
 
 
-def commands_of(text: str) -> list[str]:
-    """The commands of the shell blocks of a page."""
-    found = []
+def commands_of(text: str) -> "list[tuple[str, list[str]]]":
+    """The commands of the shell blocks of a page, each with the lines that are shown of its output."""
+    found: "list[tuple[str, list[str]]]" = []
     for language, block in BLOCK.findall(text):
-        if language in ("", "sh", "bash"):
-            found += [match[1].split(" #")[0].strip() for match in COMMAND.finditer(block)]
+        if language not in ("", "sh", "bash"):
+            continue
+        shows = False
+        for line in block.splitlines():
+            if match := COMMAND.match(line):
+                found.append((match[1].split(" #")[0].strip(), []))
+                shows = line.startswith("$ ")
+            elif shows:
+                found[-1][1].append(line)
     return found
+
+
+def first_unprinted(shown: "list[str]", printed: "list[str]", is_exact: bool) -> "str | None":
+    """The first line of `shown` that does not follow in `printed` where it should; `...` stands for any lines."""
+    alike = lambda line: line.rstrip() if is_exact else re.sub(r"\d+(\.\d+)?", "0", " ".join(line.split()))
+    left, free = [alike(line) for line in printed], False
+    for line in shown:
+        if line == "...":
+            free = True
+            continue
+        place = next((i for i, other in enumerate(left if free else left[:1]) if other == alike(line)), None)
+        if place is None:
+            return line
+        left, free = left[place + 1 :], False
+    return left[0] if left and not free and shown else None
 
 
 def variants(command: str) -> list[str]:
@@ -77,7 +100,7 @@ def prepare(stowage: str, folder: Path) -> None:
     subprocess.run(plan, cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
-def run(command: str, folder: Path) -> bool:
+def run(command: str, folder: Path, shown: "list[str]" = []) -> bool:
     if command.startswith("scripts/"):
         good, problem = (ROOT / command.split()[0]).is_file(), "there is no such script"
     else:
@@ -85,6 +108,9 @@ def run(command: str, folder: Path) -> bool:
         short = EPOCHS.sub("--epochs=2", command)
         done = subprocess.run(short, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
         good, problem = done.returncode == 0, f"exit code {done.returncode}\n{done.stderr}"
+        missing = first_unprinted(shown, done.stdout.splitlines(), command.startswith("stowage ")) if good and shown else None
+        if missing is not None:
+            good, problem = False, f"the page shows, or leaves out without ..., the line\n{missing}\nof what was printed:\n{done.stdout}"
     print(f"{'ok' if good else 'FAILED'}: {command}" + ("" if good else f": {problem}"), flush=True)
     return good
 
@@ -101,11 +127,11 @@ def main() -> None:
         folder = (args.work / Path(page).stem).resolve()
         prepare(str(Path(args.stowage).resolve()), folder)
         commands = commands_of(text)
-        if not any(command.split()[:3] == ["stowage", "compile", "model.onnx"] for command in commands):
+        if not any(command.split()[:3] == ["stowage", "compile", "model.onnx"] for command, _ in commands):
             results += [run("stowage compile model.onnx -o model", folder)]  # the page starts with the executable
         print(f"{'ok' if commands else 'FAILED'}: {page} has {len(commands)} commands")
         results += [bool(commands)]
-        results += [run(variant, folder) for command in commands for variant in variants(command)]
+        results += [run(variant, folder, shown) for command, shown in commands for variant in variants(command)]
     sys.exit(0 if all(results) else 1)
 
 

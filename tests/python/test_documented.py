@@ -21,6 +21,7 @@ class Model(torch.nn.Module):
 model = module = Model()
 example_images = images = torch.randn(32, 3, 224, 224)
 labels = torch.randint(0, 10, (32,))
+loader = test_loader = [(images, labels)]
 """
 
 
