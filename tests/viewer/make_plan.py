@@ -2,6 +2,7 @@
 """Writes plans that no model gave, in the form of docs/plan-format.md: usage make_plan.py KIND FILE.
 
   long      a step of 20,160 commands and 23,942 buffers
+  layered   a language model of sixteen layers, its nodes named and numbered as by PyTorch's exporter
   hostile   names that are markup, control characters, right-to-left or a million characters long
 
 The offsets are a stack's: what the forward keeps lies in the order in which the backward lets go of it, and
@@ -123,6 +124,37 @@ def hostile_step() -> Steps:
     return graph
 
 
+def layered_step() -> Steps:
+    """Embedding, layers, head: everything is kept, the head's result is read at once."""
+    graph, top, node = Steps(), 0, 0
+    modules = [("embed", 64)] + [(f"model.layers.{i}.mlp.{part}", 48) for i in range(16) for part in ("up_proj", "gate_proj", "down_proj")]
+    modules.append(("lm_head", 64))
+    weights = []
+    for module, size in modules:
+        names = [(f"{module}.weight", "parameter"), (f"{module}.weight.exp_avg", "optimizer"), (f"{module}.weight.exp_avg_sq", "optimizer")]
+        weights.append([graph.buffer(name, kind, size * MIB, top + i * size * MIB, module, reason="state") for i, (name, kind) in enumerate(names)])
+        top += 3 * size * MIB
+    graph.persistent = top
+    before, kept = graph.buffer("input", "input", 65536, top, "", reason="read by the step"), []
+    top += 65536
+    for (module, _), state in zip(modules, weights):
+        node = 112 if module == "lm_head" else node
+        kept.append(graph.buffer(f"node_linear_{node}", "activation", 211 * MIB, top, module, recompute_seconds=1e-3 * (1 + node % 5)))
+        graph.step("matmul", f"node_linear_{node}", "forward", [before, state[0]], [kept[-1]])
+        graph.steps[-1]["module"] = module
+        before, top, node = kept[-1], top + 211 * MIB, node + 1
+    gradients = [top, top + 211 * MIB]
+    for i, ((module, _), state, value) in reversed([*enumerate(zip(modules, weights, kept))]):
+        name = graph.buffers[value]["name"]
+        made = graph.buffer(f"linear_grad of {name}", "gradient", 211 * MIB, gradients[i % 2], module, reason="read by the next gradient")
+        graph.step("linear_grad", name, "backward", [value, before, *state], [made])
+        graph.steps[-1]["module"] = module
+        before = made
+    for b in [b for state in weights for b in state]:
+        graph.buffers[b].update(begin=0, end=len(graph.steps))
+    return graph
+
+
 def plan_of(graph: Steps, model: str) -> dict:
     count = len(graph.steps)
     change = [0] * (count + 1)
@@ -163,7 +195,7 @@ def hostile_plan() -> dict:
             "notes": [HOSTILE[1], HOSTILE[5]]}
 
 
-KINDS = {"long": lambda: plan_of(long_step(), "long.onnx"), "hostile": hostile_plan}
+KINDS = {"long": lambda: plan_of(long_step(), "long.onnx"), "layered": lambda: plan_of(layered_step(), "layered.onnx"), "hostile": hostile_plan}
 
 
 def main() -> None:

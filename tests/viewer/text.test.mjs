@@ -1,7 +1,6 @@
 // Tests how numbers and names are shown.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { rowLabel } from "../../viewer/src/live";
 import * as text from "../../viewer/src/text";
 
 test("bytes have three digits and a binary unit", () => {
@@ -56,10 +55,23 @@ test("long names keep their ends", () => {
   assert.ok(Date.now() - started < 1000);
 });
 
-test("rows name the module before the operation", () => {
-  assert.equal(rowLabel("batch_norm_training of /layer1/layer1.0/bn3/BatchNormalization#0", "layer1.0.bn3"),
+test("names say the module before the operation", () => {
+  assert.equal(text.nameByModule("batch_norm_training of /layer1/layer1.0/bn3/BatchNormalization#0", "layer1.0.bn3"),
     "layer1.0.bn3 batch_norm_training");
-  assert.equal(rowLabel("/conv1/Conv", "conv1"), "conv1 Conv");
-  assert.equal(rowLabel("conv1.weight.exp_avg", "conv1"), "conv1.weight.exp_avg");
-  assert.equal(rowLabel("input", ""), "input");
+  assert.equal(text.nameByModule("/conv1/Conv", "conv1"), "conv1 Conv");
+  assert.equal(text.nameByModule("conv1.weight.exp_avg", "conv1"), "conv1.weight.exp_avg");
+  assert.equal(text.nameByModule("input", ""), "input");
+  assert.equal(text.nameByModule("node_linear_112", ""), "node_linear_112"); // no module is known
+});
+
+test("numbers that an exporter gives to nodes are left out where the module is known", () => {
+  assert.equal(text.nameByModule("node_linear_112", "lm_head"), "lm_head linear");
+  assert.equal(text.nameByModule("node_conv2d", "conv1"), "conv1 conv2d");
+  assert.equal(text.nameByModule("matmul of node_linear_112", "lm_head"), "lm_head matmul");
+  assert.equal(text.nameByModule("workspace: matmul of node_linear_112", "lm_head"), "lm_head workspace: matmul");
+  assert.equal(text.nameByModule("map of layers.2.down.bias", "layers.2.down"), "layers.2.down.bias map");
+  assert.equal(text.nameByModule("map of layers.2.down.bias and 3 more", "layers.2.down"), "layers.2.down.bias map and 3 more");
+  assert.equal(text.nameByModule("map of node_gelu_2 and 3 more", "layers.2"), "layers.2 map and 3 more");
+  assert.equal(text.nameByModule("layers.10.weight", "layers.1"), "layers.1 layers.10.weight"); // another module's
+  assert.equal(text.nameByModule("node_" + "_1".repeat(5e5) + "x", "m").length, 1e6 + 3);
 });

@@ -207,7 +207,7 @@ export class App {
       this.map.reveal(buffer);
     this.showSelection();
     if (buffer >= 0)
-      this.say(`${shorten(this.graph.bufferName(buffer), 80)}, ${formatBytes(this.graph.size[buffer])}`);
+      this.say(`${shorten(this.graph.label(buffer), 80)}, ${formatBytes(this.graph.size[buffer])}`);
   }
 
   /// Outlines a buffer on the map.
@@ -262,7 +262,7 @@ export class App {
     const isPeak = step === graph.peakStep;
     byId("live-title").textContent = isPeak ? "Live at the peak" : `Live at step ${groupDigits(step)}`;
     byId("live-step").textContent =
-      `${isPeak ? `step ${groupDigits(step)} of ${groupDigits(graph.stepCount)}, ` : ""}${shorten(graph.stepName(step), 90)}: ` +
+      `${isPeak ? `step ${groupDigits(step)} of ${groupDigits(graph.stepCount)}, ` : ""}${shorten(graph.stepLabel(step), 90)}: ` +
       `${formatBytes(graph.live[step] ?? 0)} in ${groupDigits(live.length)} buffers` + (graph.measured ? `; ${timesOf(graph, step)}` : "");
     this.table.show(graph, live, this.coloring, this.selected);
     this.showTree(step);
@@ -350,15 +350,17 @@ export class App {
       return;
     const lines: HTMLElement[] = [];
     if (buffer >= 0)
-      lines.push(element("strong", { class: "name" }, shorten(graph.bufferName(buffer), 80)),
+      lines.push(element("strong", { class: "name" }, shorten(graph.label(buffer), 80)),
         element("div", {}, `${graph.isRecomputed(buffer) ? "recomputed " : ""}${graph.kindOf(buffer)}, ${formatBytes(graph.size[buffer])}, ` +
           `${shorten(graph.shapeOf(buffer), 60)} ${graph.dtypeOf(buffer)}`),
         element("div", {}, `steps ${groupDigits(graph.begin[buffer])} to ${groupDigits(graph.end[buffer] - 1)}`));
+    if (buffer >= 0 && graph.label(buffer) !== graph.bufferName(buffer))
+      lines.push(element("div", { class: "hint name" }, shorten(graph.bufferName(buffer), 80)));
     if (buffer >= 0 && graph.reasonOf(buffer))
       lines.push(element("div", {}, shorten(graph.reasonOf(buffer), 160)));
     if (step >= 0)
       lines.push(element("div", { class: "hint" },
-        `step ${groupDigits(step)}: ${shorten(graph.stepName(step), 70)}, ${formatBytes(graph.live[step])} live` +
+        `step ${groupDigits(step)}: ${shorten(graph.stepLabel(step), 70)}, ${formatBytes(graph.live[step])} live` +
         (graph.implementationOf(step) ? `; ${shorten(graph.implementationOf(step), 60)}` : "") + (graph.measured ? `; ${timesOf(graph, step)}` : "")));
     tip.replaceChildren(...lines);
     const box = tip.getBoundingClientRect();

@@ -199,7 +199,7 @@ export class CompareView {
       bar.style.width = `${Math.max(Math.abs(change) / most * 96, 1)}px`;
       return element("tr", { onclick: () => this.select(row) },
         element("td", {}, element("span", { class: "row" }, swatchOf(this.coloringOfRow(row)),
-          element("button", { type: "button", class: "link name" }, shorten(row.name, 60)))),
+          element("button", { type: "button", class: "link name", title: shorten(row.name, 300) }, shorten(this.labelOfRow(row), 60)))),
         element("td", {}, row.kind),
         element("td", { class: "number" }, row.before ? formatBytes(row.before) : "\u2013"),
         element("td", { class: "number" }, row.after ? formatBytes(row.after) : "\u2013"),
@@ -209,10 +209,21 @@ export class CompareView {
       : this.rows.length > PAGE ? `${groupDigits(this.rows.length - PAGE)} smaller differences are not listed.` : "";
   }
 
-  private coloringOfRow(row: Difference): string {
+  /// A buffer that it is about, and its graph.
+  private exampleOf(row: Difference): [Graph, number] {
     const [side, buffers] = row.buffersBefore.length ? [this.sides[0], row.buffersBefore] : [this.sides[1], row.buffersAfter];
-    const coloring = this.coloringOf(this.graphOf(side));
-    return css(coloring.categories[coloring.of[buffers[0]]].color);
+    return [this.graphOf(side), buffers[0]];
+  }
+
+  private labelOfRow(row: Difference): string {
+    const [graph, b] = this.exampleOf(row);
+    return graph.label(b);
+  }
+
+  private coloringOfRow(row: Difference): string {
+    const [graph, b] = this.exampleOf(row);
+    const coloring = this.coloringOf(graph);
+    return css(coloring.categories[coloring.of[b]].color);
   }
 
   state() {

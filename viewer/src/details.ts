@@ -56,10 +56,12 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
   };
   const step = (t: number): HTMLElement => element("button",
     { type: "button", class: "link", onclick: () => events.pin(t), title: "look at this step" },
-    `${groupDigits(t)}  ${shorten(graph.stepName(t), 70)}${graph.implementationOf(t) ? `, by ${shorten(graph.implementationOf(t), 60)}` : ""}`);
+    `${groupDigits(t)}  ${shorten(graph.stepLabel(t), 70)}${graph.implementationOf(t) ? `, by ${shorten(graph.implementationOf(t), 60)}` : ""}`);
   const buffer = (other: number): HTMLElement => element("button",
-    { type: "button", class: "link", onclick: () => events.select(other) }, shorten(graph.bufferName(other), 60));
+    { type: "button", class: "link", onclick: () => events.select(other) }, shorten(graph.label(other), 60));
 
+  if (graph.label(b) !== graph.bufferName(b))
+    row("In the plan", longText(graph.bufferName(b), 120));
   row("Kind", graph.isRecomputed(b) ? `${graph.kindOf(b)}, computed a second time` : graph.kindOf(b));
   row("Why", graph.reasonOf(b));
   row("Shape", `${graph.shapeOf(b) || "scalar"}  ${graph.dtypeOf(b)}`);
@@ -96,7 +98,7 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
       return element("span", {}, longText(name, 80), kind ? `, ${ALIAS_WORDS[kind]} ` : "", at < 0 ? "" : step(at));
     }));
 
-  const title = element("h3", { tabindex: -1 }, longText(graph.bufferName(b) || "(no name)", 120));
+  const title = element("h3", { tabindex: -1 }, longText(graph.label(b) || "(no name)", 120));
   const go = element("button", { type: "button", onclick: () => events.reveal(b) }, "Show on the map");
   const close = element("button", { type: "button", title: "Escape", onclick: () => events.close() }, "Back to the plan");
   into.replaceChildren(title, element("p", { class: "actions" }, go, " ", close), list);

@@ -16,15 +16,6 @@ const TAIL = 12; ///< characters of a name that are always shown
 const LETTERS: Record<string, string> = { parameter: "P", statistic: "S", optimizer: "O", accumulator: "U", input: "I", output: "L",
   activation: "A", gradient: "G", workspace: "W" };
 
-/// What tells rows apart in a narrow column: the module before the operation. Names that begin with
-/// their module, as those of parameters do, say it already.
-export function rowLabel(name: string, module: string): string {
-  if (!module || name.startsWith(module))
-    return name;
-  const of = name.indexOf(" of ");
-  return `${module} ${of > 0 ? name.slice(0, of) : name.slice(name.lastIndexOf("/") + 1)}`;
-}
-
 export class LiveTable {
   private column: Column = "size";
   private isDescending = true;
@@ -83,7 +74,7 @@ export class LiveTable {
   private sort(graph: Graph, live: number[]): number[] {
     const sign = this.isDescending ? -1 : 1;
     const keys: Record<Column, (b: number) => number | string> = {
-      name: (b) => graph.bufferName(b), kind: (b) => graph.kindOf(b), size: (b) => graph.size[b],
+      name: (b) => graph.label(b), kind: (b) => graph.kindOf(b), size: (b) => graph.size[b],
       begin: (b) => graph.begin[b], price: (b) => graph.recomputeSeconds(b) ?? -1,
     };
     const keyed = live.map((b): [number | string, number] => [keys[this.column](b), b]);
@@ -96,12 +87,12 @@ export class LiveTable {
     swatch.style.background = css(coloring.categories[coloring.of[b]].color);
     const share = graph.livePeak > 0 ? graph.size[b] / graph.livePeak : 0;
     const seconds = graph.recomputeSeconds(b);
-    const [head, tail] = splitName(rowLabel(graph.bufferName(b), graph.modulePath(b).join(".")), 120, TAIL);
+    const [head, tail] = splitName(graph.label(b), 120, TAIL);
     const row = element("tr", { "data-buffer": b, "aria-selected": String(b === selected),
       onclick: () => this.select(b), onmouseenter: () => this.hover(b), onmouseleave: () => this.hover(-1) },
     element("td", { title: shorten(graph.bufferName(b), 300) }, element("span", { class: "cell" }, swatch,
-      element("button", { type: "button", class: "link name", "aria-label": shorten(graph.bufferName(b), 300) },
-        element("span", { class: "head" }, head), element("span", {}, tail)))),
+      element("button", { type: "button", class: "link name", "aria-label": shorten(graph.label(b), 300) },
+        element("span", { class: "head" }, head), element("span", { class: "tail" }, tail)))),
     element("td", {}, element("abbr", { title: graph.isRecomputed(b) ? "recomputed" : graph.kindOf(b) },
       graph.isRecomputed(b) ? "a" : LETTERS[graph.kindOf(b)] ?? "")),
     element("td", { class: "number", title: `${groupDigits(graph.size[b])} bytes, ${formatPercent(share)} of the peak` },

@@ -119,7 +119,7 @@ function repeated(plan: Plan, events: OverviewEvents): HTMLElement {
     return element("tr", {}, bytesCell(runs.saved[i]), element("td", { class: "number" }, runs.seconds[i] > 0 ? formatSeconds(runs.seconds[i]) : ""),
       element("td", { class: "number" }, groupDigits(1 + runs.again[i].length)),
       element("td", { title: shorten(graph.stepName(runs.first[i]), 300) }, element("button", { type: "button", class: "link name", onclick: () =>
-        made >= 0 ? events.select(advice!.graph, made) : events.pin(advice!.graph, last) }, shorten(graph.stepName(runs.first[i]), 70))));
+        made >= 0 ? events.select(advice!.graph, made) : events.pin(advice!.graph, last) }, shorten(graph.stepLabel(runs.first[i]), 70))));
   };
   return fold(`Computed twice: ${groupDigits(again)} of ${groupDigits(graph.stepCount)} commands`, true,
     element("p", {}, seconds > 0 ? `${formatSeconds(seconds)}, ${share}${bound}. ` : "",
@@ -136,7 +136,7 @@ function scratch(plan: Plan, events: OverviewEvents): HTMLElement | null {
     return null;
   const row = (i: number): HTMLElement => {
     const b = found[i], step = graph.begin[b], how = graph.implementationOf(step);
-    const what = `${graph.stepName(step)}${how ? `, ${how}` : ""}`;
+    const what = `${graph.stepLabel(step)}${how ? `, ${how}` : ""}`;
     return element("tr", {}, bytesCell(graph.size[b]), element("td", { class: "number" }, groupDigits(step)),
       element("td", { title: shorten(what, 300) }, element("button", { type: "button", class: "link name",
         onclick: () => events.select(advice!.graph, b) }, shorten(what, 90))));
@@ -151,7 +151,7 @@ function less(plan: Plan, events: OverviewEvents): HTMLElement {
     const b = advice.savings[i], seconds = graph.recomputeSeconds(b) ?? 0;
     return element("tr", {}, bytesCell(graph.size[b]), element("td", { class: "number" }, formatSeconds(seconds)),
       element("td", { title: shorten(graph.bufferName(b), 300) }, element("button", { type: "button", class: "link name", onclick: () => events.select(advice.graph, b) },
-        shorten(graph.bufferName(b), 70))));
+        shorten(graph.label(b), 70))));
   };
   const rest = advice.savings_count - advice.savings.length;
   const cheapest = advice.savings.length ?

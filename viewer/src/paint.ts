@@ -259,7 +259,7 @@ export class MapPainter {
       context.fillStyle = css(ink, 0.92);
       context.font = `11px ${FONT}`;
       const twoLines = bottom - top > 30;
-      context.fillText(shorten(graph.bufferName(b), Math.max(room, 4)), left + 5, twoLines ? middle - 7 : middle,
+      context.fillText(shorten(graph.label(b), Math.max(room, 4)), left + 5, twoLines ? middle - 7 : middle,
         right - left - 9);
       if (twoLines) {
         context.fillStyle = css(ink, 0.7);

@@ -2,6 +2,7 @@
 //
 // compiler/PictureData.cpp writes them; README.md describes them. A buffer is its number in its
 // graph. What a plan does not know is null or an empty string, and left out of the page.
+import { nameByModule } from "./text";
 
 export interface Summary {
   model: string;
@@ -227,6 +228,10 @@ export class Graph {
     const module = this.strings[this.raw.buffers.module[b]];
     return module ? module.split(".") : [];
   }
+
+  /// How a person finds it: by its module, where that is known.
+  label(b: number): string { return nameByModule(this.bufferName(b), this.strings[this.raw.buffers.module[b]] ?? ""); }
+  stepLabel(step: number): string { return nameByModule(this.stepName(step), this.stepModule(step)); }
 
   stepName(step: number): string { return this.strings[this.raw.steps.name[step]] ?? ""; }
   stepModule(step: number): string { return this.strings[this.raw.steps.module[step]] ?? ""; }

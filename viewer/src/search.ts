@@ -29,7 +29,7 @@ export function findMatches(graph: Graph, pattern: string): Found {
   const matches = new Uint8Array(graph.count);
   const list: number[] = [];
   for (let b = 0; b < graph.count; ++b)
-    if (test(graph.bufferName(b)) || test(graph.modulePath(b).join(".")) || test(graph.sourceOf(b)) ||
+    if (test(graph.bufferName(b)) || test(graph.label(b)) || test(graph.modulePath(b).join(".")) || test(graph.sourceOf(b)) ||
         graph.aliasesOf(b).some(({ name }) => test(name))) {
       matches[b] = 1;
       list.push(b);

@@ -75,3 +75,19 @@ export function shorten(text: string, limit: number): string {
   const head = limit - 1 - tail;
   return visible(text.slice(0, head)) + "\u2026" + visible(text.slice(text.length - tail));
 }
+
+function isWithin(name: string, module: string): boolean {
+  return name.startsWith(module) && (name.length === module.length || name[module.length] === ".");
+}
+
+/// A name by its module: "lm_head linear" for the node `node_linear_112` of lm_head, "conv1.weight map" for `map of conv1.weight`.
+/// Exporters number nodes through the whole model, which tells nobody where they are. Without a module the name stays.
+export function nameByModule(name: string, module: string): string {
+  if (!module || isWithin(name, module))
+    return name;
+  const of = name.indexOf(" of ");
+  if (of < 0)
+    return `${module} ${name.startsWith("/") ? name.slice(name.lastIndexOf("/") + 1) : name.replace(/^node_(.+?)(?:_\d+)?$/s, "$1")}`;
+  const source = name.slice(of + 4), more = / and \d+ more$/.exec(source)?.[0] ?? "";
+  return `${isWithin(source, module) ? source.slice(0, source.length - more.length) : module} ${name.slice(0, of)}${more}`;
+}

@@ -42,7 +42,7 @@ export function timesOf(graph: Graph, step: number): string {
 export function sortSteps(graph: Graph, column: Column, isDescending: boolean): number[] {
   const measured = graph.measured?.seconds ?? [];
   const keys: Record<Column, (step: number) => number | string> = {
-    command: (t) => t, name: (t) => graph.stepName(t), module: (t) => graph.stepModule(t), measured: (t) => measured[t],
+    command: (t) => t, name: (t) => graph.stepLabel(t), module: (t) => graph.stepModule(t), measured: (t) => measured[t],
     planned: (t) => graph.stepSeconds(t), ratio: (t) => ratioOf(graph, t) ?? -1, share: (t) => measured[t],
   };
   const sign = isDescending ? -1 : 1;
@@ -120,7 +120,7 @@ export class TimesView {
     return element("tr", { "data-step": step, onclick: () => this.pick(step) },
       number(groupDigits(step)),
       element("td", { title: shorten(graph.stepName(step), 300) },
-        element("button", { type: "button", class: "link name" }, shorten(graph.stepName(step), 70)),
+        element("button", { type: "button", class: "link name" }, shorten(graph.stepLabel(step), 70)),
         graph.phaseOf(step) ? element("span", { class: "hint" }, ` ${shorten(graph.phaseOf(step), 20)}`) : null),
       element("td", { title: shorten(graph.stepModule(step), 300) }, element("span", { class: "name" }, shorten(graph.stepModule(step), 40))),
       number(formatMilliseconds(seconds[step]), `least of any step ${formatMilliseconds(least_seconds[step])} ms; ` +

@@ -152,7 +152,7 @@ export class TreemapView {
   }
 
   show(graph: Graph, live: number[], coloring: Coloring, selected: number, isDark: boolean): void {
-    this.root = groupByModule(live, (b) => graph.modulePath(b), (b) => graph.size[b], (b) => graph.bufferName(b));
+    this.root = groupByModule(live, (b) => graph.modulePath(b), (b) => graph.size[b], (b) => graph.label(b));
     this.draw = () => this.paint(graph, follow(this.root, this.path).node, coloring, selected, isDark);
     this.showTrail();
     this.draw();
