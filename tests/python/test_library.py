@@ -130,6 +130,8 @@ class Digits(unittest.TestCase):
         results = [subprocess.run([*evaluate, f"--weights={file}"], check=True, stdout=subprocess.PIPE).stdout.splitlines()[0]
                    for file in (weights, ours)]  # fmt: skip
         self.assertEqual(results[0], results[1])
+        measured = step.evaluate([(self.x_test, self.y_test)])
+        self.assertIn(f"loss {measured['loss']:.6g}, accuracy {100 * measured['accuracy']:.2f} %", results[0].decode())
         other = self.fresh()
         other.load(weights)
         self.assertEqual((other.step_count, other(*self.batch(0))), (14, step(*self.batch(0))))
