@@ -8,6 +8,7 @@ Selenium is missing; scripts/install.sh installs them. --keep-pictures leaves a 
 
 import argparse
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -444,6 +445,30 @@ def hostile_names(pages: Pages) -> None:
     pages.close(page)
 
 
+UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def check_chart(page: Page) -> None:
+    """The chart fills its place, also when the window changes, and its axis has round bytes at equal distances."""
+    for width, height in ((1440, 900), (1100, 700)):
+        page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        page.drawn()
+        box, table = (page.js(f"(({{x, y, width, height}}) => ({{x, y, width, height}}))(document.querySelector('{what}').getBoundingClientRect())")
+                      for what in (".chart svg", "#view-frontier .points"))
+        expect(height - 30 < box["y"] + box["height"] <= height, f"the chart ends at {box} of a window of {width} x {height}")
+        expect(box["x"] < 30 and 0 < table["x"] - box["x"] - box["width"] < 40, f"the chart is {box}, the table beside it {table}")
+        drawn = page.js("document.querySelector('.chart svg').viewBox.baseVal.width")
+        expect(abs(drawn - box["width"]) <= 1, f"the chart is drawn for {drawn} pixels and shown in {box['width']}")
+        marks = [text for text in page.js("[...document.querySelectorAll('.chart text')].map((e) => e.textContent)") if text.split()[-1] in UNITS
+                 and not text.startswith("no plan")]
+        values = [float(text.split()[0].replace(",", "")) * UNITS[text.split()[1]] for text in marks]
+        step = values[1] - values[0]
+        expect(len(values) > 2 and all(b - a == step for a, b in zip(values, values[1:])), f"the axis has {marks}")
+        expect(step == 2 ** round(math.log2(step)) and values[0] % step == 0, f"the axis goes by {step} bytes: {marks}")
+    page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.drawn()
+
+
 def frontier(pages: Pages) -> None:
     """A frontier's page has every point's plan; picking one shows its map."""
     html, table = pages.work / "frontier.html", pages.work / "frontier.csv"
@@ -458,6 +483,7 @@ def frontier(pages: Pages) -> None:
     labels = page.js("[...document.querySelectorAll('#view-frontier circle')].map((dot) => dot.getAttribute('aria-label'))")
     for row, label in zip(rows, labels):
         expect(f"{float(row['extra_time_percent']):.1f} %" in label, f"{label} for {row}")
+    check_chart(page)
     band = page.js("document.querySelector('#bound').getBBox()")
     expect(band["width"] > 100 and band["height"] > 5, f"the proven bound is drawn as {band}")
     check_markup(page)

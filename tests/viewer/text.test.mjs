@@ -16,6 +16,16 @@ test("bytes have three digits and a binary unit", () => {
   assert.equal(text.formatBytesExact(4409796), "4,409,796 bytes (4.21 MiB)");
 });
 
+test("marks of an axis are exact and short", () => {
+  assert.equal(text.formatTick(0), "0 bytes");
+  assert.equal(text.formatTick(512), "512 bytes");
+  assert.equal(text.formatTick(32 * 2 ** 20), "32 MiB");
+  assert.equal(text.formatTick(1.25 * 2 ** 30), "1.25 GiB");
+  assert.equal(text.formatTick(1.125 * 2 ** 30), "1.125 GiB");
+  assert.equal(text.formatTick(1.0625 * 2 ** 30), "1,088 MiB");
+  assert.equal(text.formatTick(24 * 2 ** 30 + 65536), "25,165,888 KiB"); // far zoomed in
+});
+
 test("a name's end stays together", () => {
   assert.deepEqual(text.splitName("layers.0.mlp.weight", 100, 6), ["layers.0.mlp.", "weight"]);
   assert.deepEqual(text.splitName("abc", 100, 6), ["", "abc"]);

@@ -1,9 +1,10 @@
 // Time against memory: the plans found, and below them what is proven not to exist.
 import { element, shape } from "./dom";
 import type { Frontier, FrontierPoint } from "./plan";
-import { formatBytes, formatPercent, formatSeconds, shorten } from "./text";
+import { formatBytes, formatPercent, formatSeconds, formatTick, shorten } from "./text";
+import { ticks } from "./view";
 
-const WIDTH = 860, HEIGHT = 470, LEFT = 66, RIGHT = 24, TOP = 24, BOTTOM = 56;
+const LEFT = 66, RIGHT = 24, TOP = 24, BOTTOM = 56;
 
 /// Time beyond that of the first point, which runs everything once: a share of it.
 export function extraOf(frontier: Frontier, seconds: number): number {
@@ -35,53 +36,59 @@ function roundValues(low: number, high: number, most: number): number[] {
 }
 
 export class FrontierView {
-  private readonly dots: SVGElement[] = [];
+  private dots: SVGElement[] = [];
+  private chosen = -1; ///< a plan
+  private readonly chart = element("div", { class: "canvas" });
   private readonly rows: HTMLElement[] = [];
 
-  constructor(private readonly frontier: Frontier, into: HTMLElement, pick: (plan: number) => void,
+  constructor(private readonly frontier: Frontier, into: HTMLElement, private readonly pick: (plan: number) => void,
     compare: (plan: number) => void) {
     into.append(element("section", { class: "chart", "aria-label": "Time against memory" },
       element("h2", {}, "Extra time against memory ", element("span", { class: "hint" },
-        `times: ${shorten(frontier.device, 80)}; a point is a plan, pick one to see its map`)), this.draw(pick)),
+        `times: ${shorten(frontier.device, 80)}; a point is a plan, pick one to see its map`)), this.chart),
     element("section", { class: "points", "aria-label": "Plans" }, this.table(pick, compare)));
+    new ResizeObserver(() => this.draw(this.chart.clientWidth, this.chart.clientHeight)).observe(this.chart);
   }
 
   mark(plan: number): void {
+    this.chosen = plan;
     this.frontier.points.forEach((point, i) => {
       const isChosen = point.plan === plan;
-      this.dots[i].setAttribute("aria-pressed", String(isChosen));
+      this.dots[i]?.setAttribute("aria-pressed", String(isChosen));
       this.rows[i].setAttribute("aria-selected", String(isChosen));
     });
   }
 
-  private draw(pick: (plan: number) => void): SVGElement {
-    const { frontier } = this;
+  /// The chart, as large as its place.
+  private draw(width: number, height: number): void {
+    if (width <= LEFT + RIGHT || height <= TOP + BOTTOM)
+      return;
+    const { frontier, pick } = this;
     const { points } = frontier;
     const most = Math.max(...points.map((point) => extraOf(frontier, point.seconds)), 0.01) * 1.12;
     const fastest = Math.min(...points.map((point) => extraOf(frontier, point.seconds)), 0);
     const high = points[0].arena * 1.03, least = Math.min(frontier.lower_bound, ...points.map((point) => point.arena));
     const low = Math.max(least - (high - least) * 0.08, 0);
-    const x = (bytes: number) => LEFT + (WIDTH - LEFT - RIGHT) * (bytes - low) / (high - low);
-    const y = (share: number) => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (share - fastest) / (most - fastest);
+    const x = (bytes: number) => LEFT + (width - LEFT - RIGHT) * (bytes - low) / (high - low);
+    const y = (share: number) => height - BOTTOM - (height - TOP - BOTTOM) * (share - fastest) / (most - fastest);
     const floor = y(fastest), ceiling = y(most);
-    const unit = 1024 ** Math.floor(Math.log2(high) / 10);
-    const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": "Chart of the plans" });
-    for (const value of roundValues(fastest, most, 5))
-      svg.append(shape("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
+    const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Chart of the plans" });
+    for (const value of roundValues(fastest, most, height / 90))
+      svg.append(shape("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
         shape("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, `${+(100 * value).toPrecision(4)} %`));
-    for (const value of roundValues(low / unit, high / unit, 8))
-      svg.append(shape("line", { class: "tick", x1: x(value * unit), x2: x(value * unit), y1: floor, y2: floor + 5 }),
-        shape("text", { x: x(value * unit), y: floor + 20, "text-anchor": "middle" }, formatTick(value * unit)));
-    svg.append(shape("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, "arena"),
+    for (const bytes of ticks({ low, high }, Math.max(width / 100, 2), true))
+      svg.append(shape("line", { class: "tick", x1: x(bytes), x2: x(bytes), y1: floor, y2: floor + 5 }),
+        shape("text", { x: x(bytes), y: floor + 20, "text-anchor": "middle" }, formatTick(bytes)));
+    svg.append(shape("text", { x: (LEFT + width - RIGHT) / 2, y: height - 8, "text-anchor": "middle" }, "arena"),
       shape("text", { class: "upright", x: 16, y: (floor + ceiling) / 2, "text-anchor": "middle",
         transform: `rotate(-90 16 ${(floor + ceiling) / 2})` }, "extra time"));
 
     // No plan is under the bound, nor left of the least memory. The bound counts no copies and may be below all plans.
     const corners = boundSteps(points).map(({ bytes, seconds }): [number, number] =>
-      [Math.min(Math.max(x(bytes), LEFT), WIDTH - RIGHT), Math.min(Math.max(y(extraOf(frontier, seconds)), ceiling), floor)]);
+      [Math.min(Math.max(x(bytes), LEFT), width - RIGHT), Math.min(Math.max(y(extraOf(frontier, seconds)), ceiling), floor)]);
     const wall = x(frontier.lower_bound);
     const last = corners[corners.length - 1];
-    const path = `M${WIDTH - RIGHT} ${floor} L${WIDTH - RIGHT} ${corners[0][1]} ` + corners.map(([cx, cy]) => `L${cx} ${cy}`).join(" ") +
+    const path = `M${width - RIGHT} ${floor} L${width - RIGHT} ${corners[0][1]} ` + corners.map(([cx, cy]) => `L${cx} ${cy}`).join(" ") +
       ` L${wall} ${last[1]} L${wall} ${ceiling} L${LEFT} ${ceiling} L${LEFT} ${floor} Z`;
     svg.append(shape("path", { id: "bound", class: "impossible", d: path }),
       shape("text", { class: "note", x: wall + 8, y: ceiling + 14 }, `no plan below ${formatBytes(frontier.lower_bound)}`),
@@ -91,7 +98,7 @@ export class FrontierView {
       return i === 0 ? `M${px} ${py}` : `V${py} H${px}`;
     }).join(" ");
     svg.append(shape("path", { class: "plans", d: line }));
-    for (const point of points) {
+    this.dots = points.map((point) => {
       const label = describe(frontier, point);
       const act = (): void => pick(point.plan);
       const dot = shape("circle", { class: "dot", cx: x(point.arena), cy: y(extraOf(frontier, point.seconds)), r: 6, tabindex: 0,
@@ -101,10 +108,11 @@ export class FrontierView {
             act();
           }
         } }, shape("title", {}, label));
-      this.dots.push(dot);
       svg.append(dot);
-    }
-    return svg;
+      return dot;
+    });
+    this.chart.replaceChildren(svg);
+    this.mark(this.chosen);
   }
 
   private table(pick: (plan: number) => void, compare: (plan: number) => void): HTMLElement {
@@ -128,11 +136,6 @@ export class FrontierView {
   }
 
   state() { return { points: this.dots.length, chosen: this.dots.findIndex((dot) => dot.getAttribute("aria-pressed") === "true") }; }
-}
-
-function formatTick(bytes: number): string {
-  const [number, unit] = formatBytes(bytes).split(" ");
-  return `${+number.replace(/,/g, "")} ${unit}`;
 }
 
 function describe(frontier: Frontier, point: FrontierPoint): string {

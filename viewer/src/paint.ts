@@ -3,7 +3,7 @@ import { css, inkOn, Rgb } from "./colors";
 import { Cells, divide, Layers, noLayers } from "./layers";
 import type { MapContent } from "./map";
 import { drawMark, Mark, MarkKind, marksOf } from "./marks";
-import { formatBytes, groupDigits, shorten } from "./text";
+import { formatBytes, formatTick, groupDigits, shorten } from "./text";
 import { Axis, ticks } from "./view";
 
 /// Where the parts of the map lie on the canvas, in pixels.
@@ -449,7 +449,7 @@ export class MapPainter {
       const y = regions.upperTop + regions.upperHeight * (1 - (address - addresses.low) / (addresses.high - addresses.low));
       if (y < regions.upperTop + 4 || y > regions.upperTop + regions.upperHeight - 2)
         continue;
-      context.fillText(formatBytes(address), regions.left - 8, y);
+      context.fillText(formatTick(address), regions.left - 8, y);
       context.fillRect(regions.left - 5, y - 0.5, 4, 1);
     }
     const middle = regions.stateTop + regions.stateHeight / 2, hasTwoLines = regions.stateHeight >= 26;

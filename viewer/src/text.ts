@@ -16,6 +16,16 @@ export function formatBytes(bytes: number): string {
   return `${sign}${value < 10 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : value.toFixed(0)} ${BYTE_UNITS[unit]}`;
 }
 
+/// "1.25 GiB", "96 MiB": exact, in the largest unit that takes at most three decimals. Marks of an axis are
+/// multiples of a power of two.
+export function formatTick(bytes: number): string {
+  let unit = BYTE_UNITS.length - 1;
+  while (unit > 0 && (bytes < 1024 ** unit || bytes * 8 % 1024 ** unit !== 0))
+    --unit;
+  const [whole, decimals] = String(bytes / 1024 ** unit).split(".");
+  return `${groupDigits(Number(whole))}${decimals ? `.${decimals}` : ""} ${unit === 0 && bytes === 1 ? "byte" : BYTE_UNITS[unit]}`;
+}
+
 /// As formatBytes, with a plus sign where it grows.
 export function formatChange(bytes: number): string {
   return bytes > 0 ? "+" + formatBytes(bytes) : formatBytes(bytes);
