@@ -7,6 +7,7 @@
 #include "runtime/host/Arena.h"
 
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 #include <cstdio>
 
 namespace stow {
@@ -25,9 +26,38 @@ std::optional<Card> cardOf(const CompileOptions &options) {
       " names none with a known memory; say how much it has: --card=24GiB");
 }
 
+namespace {
+
+/// What PyTorch eager takes for the step, by what the file says of its operators; nothing for files that say nothing.
+void addEager(Verdict &verdict, mlir::MLIRContext &context, const CompileOptions &options,
+              int64_t batches) {
+  if (!options.modelPath.ends_with(".onnx"))
+    return;
+  CompileOptions split = options;
+  split.accumulate = batches;
+  const CompileOptions one = perBatch(context, split);
+  std::optional<eager::Program> program =
+      importEager(context, one.modelPath, one.import, one.loss, one.lossOutput);
+  if (!program)
+    return;
+  program->accumulates = batches > 1;
+  const eager::Device device = options.target == "host" ? eager::Device::Cpu : eager::Device::Cuda;
+  verdict.eagerBytes = eager::peakOf(*program, options.optimizer, device);
+  if (options.precision != Precision::F32)
+    verdict.eagerNote = "in float32";
+  if (const std::vector<std::string> unknown = eager::unknownOperators(*program); !unknown.empty())
+    verdict.eagerNote += std::string(verdict.eagerNote.empty() ? "" : "; ") +
+                         "about, as what autograd keeps of these operators is not known here: " +
+                         absl::StrJoin(unknown, ", ");
+}
+
+} // namespace
+
 Verdict verdictOn(mlir::MLIRContext &context, const CompileOptions &options, const Plan &plan,
                   const Card &card) {
   Verdict verdict = judge(plan, card);
+  if (!options.accumulateAuto)
+    addEager(verdict, context, options, plan.batchesPerStep);
   if (verdict.fits())
     return verdict;
   if (options.lossChunks == 0 || options.rowChunks == 0 || options.accumulateAuto) {

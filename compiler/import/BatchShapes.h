@@ -14,9 +14,10 @@
 
 namespace stow::onnx {
 
-/// What an import at the file's own batch knew of every tensor.
+/// What an import knew of every tensor, such as one at the file's own batch.
 struct BatchShapes {
   std::map<std::string, Shape> shapes;
+  std::map<std::string, int64_t> widths;                ///< bytes of an element
   std::map<std::string, std::vector<int64_t>> literals; ///< small integer constants
 };
 

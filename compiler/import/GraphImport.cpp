@@ -37,6 +37,8 @@ BatchShapes GraphImport::takeShapes() {
     if (slot->origin == Slot::Origin::Failed)
       continue;
     result.shapes[name] = slot->shape;
+    result.widths[name] = slot->value ? (elementOf(slot->value).getIntOrFloatBitWidth() + 7) / 8
+                                      : byteWidthOf(slot->type).value_or(0);
     const Literal *literal = isFloat(slot->type) ? nullptr : literalOf(*slot);
     if (literal && !literal->isFloat())
       result.literals[name] = literal->ints;

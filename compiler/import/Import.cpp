@@ -1,5 +1,6 @@
 #include "compiler/import/Import.h"
 
+#include "compiler/import/EagerProgram.h"
 #include "compiler/import/ExportCheck.h"
 #include "compiler/import/GraphImport.h"
 #include "compiler/import/InlineFunctions.h"
@@ -207,6 +208,33 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
   if (module && failed(verify(*module)))
     return nullptr;
   return module;
+}
+
+std::optional<eager::Program> importEager(MLIRContext &context, const std::string &path,
+                                          const ImportOptions &given, const LossSpec &loss,
+                                          const std::string &lossOutput) {
+  context.loadDialect<StowDialect, func::FuncDialect>();
+  ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
+  ImportOptions options = given;
+  try {
+    const std::shared_ptr<ModelFile> file = options.file ? options.file : newModelFile();
+    const onnx::Model &model = file->at(path);
+    onnx::BatchShapes before;
+    const onnx::BatchChange change = batchChangeOf(context, model, options, before);
+    onnx::GraphImport import(context, model, options, change);
+    import.leaveOutData();
+    const OwningOpRef<ModuleOp> module = import.run(); // which the shapes are of
+    if (!module)
+      return std::nullopt;
+    const onnx::BatchShapes shapes = import.takeShapes();
+    std::set<std::string> trained;
+    for (const ImportedTensor &tensor : import.takeReport({}).tensors)
+      if (tensor.kind == ImportedTensor::Kind::Trained)
+        trained.insert(tensor.name);
+    return onnx::eagerProgram(model, shapes, trained, loss, lossOutput);
+  } catch (const Error &) {
+    return std::nullopt;
+  }
 }
 
 } // namespace stow

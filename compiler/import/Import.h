@@ -7,6 +7,9 @@
 // docs/onnx-ops.md lists the supported ops; Roles.h says which tensors become parameters.
 #pragma once
 
+#include "compiler/eager/Program.h"
+#include "runtime/format/Loss.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -81,5 +84,11 @@ struct ImportReport {
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, const std::string &path,
                                              const ImportOptions &options,
                                              ImportReport *report = nullptr);
+
+/// What PyTorch eager runs for a step of the file with `loss`, of `lossOutput` where that names one. Absent where the file does not
+/// import; prints nothing.
+std::optional<eager::Program> importEager(mlir::MLIRContext &context, const std::string &path,
+                                          const ImportOptions &options, const LossSpec &loss,
+                                          const std::string &lossOutput);
 
 } // namespace stow

@@ -23,6 +23,7 @@ Verdict judge(const Plan &plan, const Card &card) {
 
 std::string verdictLine(const Verdict &verdict) {
   return concat(
+      verdict.eagerBytes ? "PyTorch eager: " + formatBytes(*verdict.eagerBytes) + "; " : "",
       "Stowage: ", formatBytes(verdict.arenaBytes), "; ", printableText(verdict.card.name), ": ",
       formatBytes(verdict.card.bytes), " (", formatBytes(verdict.usableBytes), " usable): ",
       verdict.fits() ? "fits, " + formatBytes(verdict.spareBytes()) + " to spare"
@@ -36,6 +37,8 @@ std::string renderVerdict(const Verdict &verdict) {
             ", by what they gain:\n" + renderRemedies(verdict.remedies);
   if (!verdict.remedyMissing.empty())
     text += verdict.remedyMissing + "\n";
+  if (!verdict.eagerNote.empty())
+    text += "PyTorch eager: " + printableText(verdict.eagerNote, 1000) + "\n";
   return text + concat("usable: ", formatBytes(verdict.card.bytes), " less ",
                        formatBytes(verdict.card.systemBytes), " for a desktop or a system and ",
                        formatBytes(verdict.processBytes),
@@ -54,6 +57,10 @@ Json toJsonValue(const Verdict &verdict) {
   json["system_bytes"] = verdict.card.systemBytes;
   json["process_bytes"] = verdict.processBytes;
   json["usable_bytes"] = verdict.usableBytes;
+  if (verdict.eagerBytes)
+    json["pytorch_eager_bytes"] = *verdict.eagerBytes;
+  if (!verdict.eagerNote.empty())
+    json["pytorch_eager_note"] = verdict.eagerNote;
   if (!verdict.remediesOf.empty())
     json["remedies_of"] = verdict.remediesOf;
   json["remedies"] = Json::array();

@@ -8,6 +8,8 @@
 #include "runtime/format/Card.h"
 #include "runtime/report/Remedies.h"
 
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace stow {
@@ -19,7 +21,10 @@ struct Verdict {
   Card card;
   Bytes arenaBytes = 0;   ///< what the step takes
   Bytes processBytes = 0; ///< what the process takes beside it: as the plan says, else the card
-  Bytes usableBytes = 0;  ///< what the card has for the arena
+  std::optional<Bytes>
+      eagerBytes;        ///< what PyTorch eager takes for the same step, where that is known
+  std::string eagerNote; ///< what that figure leaves out, or of which types it is
+  Bytes usableBytes = 0; ///< what the card has for the arena
   /// Where the step does not fit: what would help, the plan that they are about, and why another is missing.
   std::vector<Remedy> remedies;
   std::string remediesOf, remedyMissing;
@@ -31,7 +36,7 @@ struct Verdict {
 /// The verdict without remedies.
 Verdict judge(const Plan &plan, const Card &card);
 
-/// "Stowage: 20.04 GiB; rtx4090: 23.65 GiB (22.65 GiB usable): fits, 2.61 GiB to spare".
+/// "PyTorch eager: 31.20 GiB; Stowage: 20.04 GiB; rtx4090: 23.65 GiB (22.65 GiB usable): fits, 2.61 GiB to spare".
 std::string verdictLine(const Verdict &verdict);
 
 /// The line, the remedies, and what the card's memory goes to.

@@ -34,9 +34,10 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
     "codegen": (["ir", "passes/Target.h", "passes/memory", "runtime/base", "runtime/format", "runtime/host",
                  "runtime/cuda"], True),
     "compiler/plan": (PURE, False),
-    "compiler": (["ir", "passes", "passes/plan", "codegen", "compiler/plan", *RUNTIME, *PURE], True),
-    "tests": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/plan", "benchmarks", *RUNTIME, *PURE], True),
-    "benchmarks": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/plan", "tests", *RUNTIME, *PURE], True),
+    "compiler/eager": (["runtime/base", "runtime/format"], False),
+    "compiler": (["ir", "passes", "passes/plan", "codegen", "compiler/eager", "compiler/plan", *RUNTIME, *PURE], True),
+    "tests": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/eager", "compiler/plan", "benchmarks", *RUNTIME, *PURE], True),
+    "benchmarks": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/eager", "compiler/plan", "tests", *RUNTIME, *PURE], True),
     "cmake": ([], True),
 }
 CUDA_ROOMS = ("runtime/cuda", "codegen/cuda", "tests/")

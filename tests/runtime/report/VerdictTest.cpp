@@ -59,6 +59,16 @@ TEST(VerdictTest, Words) {
               HasSubstr("\na smaller batch was not tried\nusable: 1000.00 MiB less 200.00 MiB"));
 }
 
+TEST(VerdictTest, PyTorchStandsFirst) {
+  Verdict verdict = judge(planOf(1, 0), {"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB});
+  EXPECT_FALSE(toJsonValue(verdict).contains("pytorch_eager_bytes"));
+  verdict.eagerBytes = 900 * kMiB;
+  verdict.eagerNote = "in float32";
+  EXPECT_THAT(renderVerdict(verdict), StartsWith("PyTorch eager: 900.00 MiB; Stowage: 1 B; gpu"));
+  EXPECT_THAT(renderVerdict(verdict), HasSubstr("\nPyTorch eager: in float32\n"));
+  EXPECT_EQ(toJsonValue(verdict)["pytorch_eager_bytes"], 900 * kMiB);
+}
+
 TEST(VerdictTest, Json) {
   Verdict verdict = judge(planOf(750 * kMiB, 0), {"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB});
   verdict.remedies = {{100 * kMiB, "less of it: --batch=1", Changes::Results}};
