@@ -44,11 +44,10 @@ void addEager(Verdict &verdict, mlir::MLIRContext &context, const CompileOptions
   const eager::Device device = options.target == "host" ? eager::Device::Cpu : eager::Device::Cuda;
   verdict.eagerBytes = eager::peakOf(*program, options.optimizer, device);
   if (options.precision != Precision::F32)
-    verdict.eagerNote = "in float32";
+    verdict.eagerTypes = "float32";
   if (const std::vector<std::string> unknown = eager::unknownOperators(*program); !unknown.empty())
-    verdict.eagerNote += std::string(verdict.eagerNote.empty() ? "" : "; ") +
-                         "about, as what autograd keeps of these operators is not known here: " +
-                         absl::StrJoin(unknown, ", ");
+    verdict.eagerNote = "about, as what autograd keeps of these operators is not known here: " +
+                        absl::StrJoin(unknown, ", ");
 }
 
 } // namespace

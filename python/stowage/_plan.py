@@ -31,7 +31,8 @@ class Verdict:
     usable_bytes: int  #: what is left for the arena
     remedies: "list[dict[str, Any]]"  #: text, gain_bytes and changes_results of each
     pytorch_eager_bytes: "int | None" = None  #: what PyTorch eager takes for the same step
-    pytorch_eager_note: str = ""  #: what that figure leaves out, or of which types it is
+    pytorch_eager_types: str = ""  #: "float32" where that figure is of other types than the step
+    pytorch_eager_note: str = ""  #: what it leaves out
     remedies_of: str = ""  #: the plan that they are about, where it is another one
 
     def __str__(self) -> str:

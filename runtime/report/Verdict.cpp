@@ -22,12 +22,16 @@ Verdict judge(const Plan &plan, const Card &card) {
 }
 
 std::string verdictLine(const Verdict &verdict) {
-  return concat(
-      verdict.eagerBytes ? "PyTorch eager: " + formatBytes(*verdict.eagerBytes) + "; " : "",
-      "Stowage: ", formatBytes(verdict.arenaBytes), "; ", printableText(verdict.card.name), ": ",
-      formatBytes(verdict.card.bytes), " (", formatBytes(verdict.usableBytes), " usable): ",
-      verdict.fits() ? "fits, " + formatBytes(verdict.spareBytes()) + " to spare"
-                     : "does not fit, " + formatBytes(-verdict.spareBytes()) + " too much");
+  std::string text;
+  if (verdict.eagerBytes)
+    text = concat("PyTorch eager", verdict.eagerTypes.empty() ? "" : " in " + verdict.eagerTypes,
+                  ": ", formatBytes(*verdict.eagerBytes), "; ");
+  return text + concat("Stowage: ", formatBytes(verdict.arenaBytes), "; ",
+                       printableText(verdict.card.name), ": ", formatBytes(verdict.card.bytes),
+                       " (", formatBytes(verdict.usableBytes), " usable): ",
+                       verdict.fits()
+                           ? "fits, " + formatBytes(verdict.spareBytes()) + " to spare"
+                           : "does not fit, " + formatBytes(-verdict.spareBytes()) + " too much");
 }
 
 std::string renderVerdict(const Verdict &verdict) {
@@ -59,6 +63,8 @@ Json toJsonValue(const Verdict &verdict) {
   json["usable_bytes"] = verdict.usableBytes;
   if (verdict.eagerBytes)
     json["pytorch_eager_bytes"] = *verdict.eagerBytes;
+  if (!verdict.eagerTypes.empty())
+    json["pytorch_eager_types"] = verdict.eagerTypes;
   if (!verdict.eagerNote.empty())
     json["pytorch_eager_note"] = verdict.eagerNote;
   if (!verdict.remediesOf.empty())

@@ -63,9 +63,11 @@ TEST(VerdictTest, PyTorchStandsFirst) {
   Verdict verdict = judge(planOf(1, 0), {"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB});
   EXPECT_FALSE(toJsonValue(verdict).contains("pytorch_eager_bytes"));
   verdict.eagerBytes = 900 * kMiB;
-  verdict.eagerNote = "in float32";
-  EXPECT_THAT(renderVerdict(verdict), StartsWith("PyTorch eager: 900.00 MiB; Stowage: 1 B; gpu"));
-  EXPECT_THAT(renderVerdict(verdict), HasSubstr("\nPyTorch eager: in float32\n"));
+  verdict.eagerTypes = "float32";
+  verdict.eagerNote = "about";
+  EXPECT_THAT(renderVerdict(verdict),
+              StartsWith("PyTorch eager in float32: 900.00 MiB; Stowage: 1 B; gpu"));
+  EXPECT_THAT(renderVerdict(verdict), HasSubstr("\nPyTorch eager: about\n"));
   EXPECT_EQ(toJsonValue(verdict)["pytorch_eager_bytes"], 900 * kMiB);
 }
 
