@@ -140,6 +140,7 @@ CompiledPlan compileInBestBatches(MLIRContext &context, const CompileOptions &op
   CompileOptions fixed = options;
   const Bytes inOne = keepingAll(context, inBatches(options, 1, batch), compile).plan.arenaBytes;
   fixed.memoryBudget = {budgetBytes(*options.memoryBudget, inOne), {}};
+  fixed.recompute = Allowance(); // what is compared is the least time
   std::optional<Trial> best;
   std::optional<Error> refusal;
   std::string looked;
@@ -170,8 +171,8 @@ CompiledPlan compileInBestBatches(MLIRContext &context, const CompileOptions &op
   if (!best)
     throw Error::infeasible(std::string(refusal->what()) +
                             "\n--accumulate=auto: no number of batches fits: " + looked);
-  CompiledPlan result = best->batches == 1 ? std::move(best->compiled)
-                                           : compile(inBatches(fixed, best->batches, batch));
+  fixed.recompute = options.recompute;
+  CompiledPlan result = compile(inBatches(fixed, best->batches, batch));
   result.plan.notes.push_back("--accumulate=auto takes " + partsOf(best->batches, batch) +
                               ", the least time within " +
                               formatBytesExact(*fixed.memoryBudget->bytes) + " by " +

@@ -37,6 +37,10 @@ Run explainCommand(CommandLine &line);
 /// the page that shows what a run took.
 Run inspectCommand(CommandLine &line);
 
+/// The exit code of a command whose result is printed: where Ctrl-C has ended its work, after a word on standard error of
+/// what is missing.
+int exitCodeOf(bool isPartial, const char *missing);
+
 /// How a report is written, and where to.
 struct ReportPlace {
   std::string format = "text";

@@ -7,6 +7,7 @@
 #include "compiler/TensorList.h"
 #include "ir/StepGraphs.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/LongWork.h"
 #include "runtime/base/Names.h"
 #include "runtime/format/PlanReport.h"
 
@@ -154,6 +155,7 @@ int compile(CompileOptions &options) {
 
 int plan(CompileOptions &options, const ReportPlace &place) {
   finishOptions(options);
+  options.endsEarly = true;
   const std::optional<Card> card = cardOf(options);
   MLIRContext context;
   prepareContext(context);
@@ -175,7 +177,7 @@ int plan(CompileOptions &options, const ReportPlace &place) {
     printTiming(timer);
   if (verdict)
     requireFit(*verdict, options);
-  return 0;
+  return exitCodeOf(wasInterrupted(), "another plan may take less");
 }
 
 ProgramForm parseEmit(const std::string &text) {

@@ -1,6 +1,7 @@
 #include "compiler/Options.h"
 
 #include "codegen/host/ObjectFile.h"
+#include "compiler/ProgressLine.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Names.h"
 #include "runtime/base/Parallel.h"
@@ -290,6 +291,7 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("stop-after", "FORM", "print a form and stop: model, step, ordered, placed",
               [&](const std::string &text) { options.stopAfter = parseForm(text); });
   flags.flag("timing", "print the seconds of every stage", [&] { options.timing = true; });
+  flags.flag("quiet", "no word of what is being done", [] { silenceProgress(); });
 }
 
 } // namespace

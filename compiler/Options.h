@@ -79,6 +79,7 @@ struct CompileOptions {
   Form stopAfter = Form::Program;
   bool refusesPlainly = false; ///< a budget that is not met is an error without remedies
   bool timing = false;         ///< print seconds by stage
+  bool endsEarly = false;      ///< Ctrl-C ends the search for a plan, not the process
   bool listParameters = false; ///< print what is trained, frozen and constant, and stop
 };
 

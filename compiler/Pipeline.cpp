@@ -8,6 +8,7 @@
 #include "compiler/MeasuredCosts.h"
 #include "compiler/MixedPrecision.h"
 #include "compiler/PartialEvaluation.h"
+#include "compiler/ProgressLine.h"
 #include "compiler/Remarks.h"
 #include "compiler/StepRun.h"
 #include "compiler/TensorList.h"
@@ -30,6 +31,7 @@
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/InputFile.h"
+#include "runtime/base/LongWork.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -49,6 +51,7 @@ namespace stow {
 
 void StageTimer::start(const std::string &name) {
   stop();
+  noteStage(name);
   auto named = [&](const auto &stage) { return stage.first == name; };
   current = static_cast<size_t>(std::ranges::find_if(seconds, named) - seconds.begin());
   if (current == seconds.size())
@@ -62,6 +65,7 @@ void StageTimer::stop() {
     seconds[current].second +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
   running = false;
+  endProgress();
 }
 
 OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options,
@@ -215,24 +219,56 @@ Bytes bytesBeside(const StepChoice &choice, const CompileOptions &options) {
   return plan.outsideArenaBytes;
 }
 
+/// A plan, and the arena that it was to keep to: the budget's, or its own where no budget decided.
+struct Chosen {
+  StepChoice choice;
+  Bytes within = 0;
+};
+
+Chosen withinItself(StepChoice choice) {
+  const Bytes arenaBytes = choice.arenaBytes;
+  return {std::move(choice), arenaBytes};
+}
+
+/// The plan of no budget, in the time that recomputation may take.
+StepChoice inSpareTime(BudgetPlanner &planner, const CompileOptions &options) {
+  return options.checkpoint == "sqrt" ? BudgetPlanner::copyOf(planner.checkpointed())
+                                      : planner.within(allowanceOf(options));
+}
+
+/// A budget only limits: where the plan of no budget is within it, it is that one.
+std::optional<Chosen> planWithin(Bytes budget, BudgetPlanner &planner,
+                                 const CompileOptions &options) {
+  const double share = allowanceOf(options).share;
+  if (planner.keepAll().arenaBytes <= budget ||
+      (share > 0 && planner.extraTimeBound(budget) <= share))
+    if (StepChoice spared = inSpareTime(planner, options); spared.arenaBytes <= budget)
+      return withinItself(std::move(spared));
+  if (wasInterrupted())
+    return std::nullopt;
+  std::optional<StepChoice> choice = planner.plan(budget);
+  return choice ? std::optional<Chosen>({std::move(*choice), budget}) : std::nullopt;
+}
+
 /// The plan asked for: within options.memoryBudget, by options.checkpoint, or in the time that
 /// recomputation may take.
 /// Throws Error(Infeasible) STOW1001.
-StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
-                      const CompileOptions &options) {
+Chosen choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
+                  const CompileOptions &options) {
   if (!options.memoryBudget) {
-    StepChoice choice = options.checkpoint == "sqrt" ? BudgetPlanner::copyOf(planner.checkpointed())
-                                                     : planner.within(allowanceOf(options));
+    StepChoice choice = inSpareTime(planner, options);
     reportRefusals(planner.refusals(), std::nullopt);
-    return choice;
+    return withinItself(std::move(choice));
   }
   const Bytes outside = bytesBeside(planner.keepAll(), options);
   const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes + outside);
   // What runs again adds calls, and these, on the host, a little to what is outside.
   for (Bytes beside = outside;;) {
     const Bytes left = std::max<Bytes>(budget - beside, 0);
-    std::optional<StepChoice> choice = planner.plan(left);
-    if (!choice) {
+    std::optional<Chosen> chosen = planWithin(left, planner, options);
+    if (!chosen && wasInterrupted())
+      throw Interrupted();
+    if (!chosen) {
       if (!options.refusesPlainly)
         planner.smallest(); // may come across more that is refused
       reportRefusals(planner.refusals(), left);
@@ -246,22 +282,13 @@ StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
                               formatBytesExact(budget) + " covers the process, of which " +
                               formatBytesExact(beside) + " are outside the arena");
     }
-    const Bytes needed = bytesBeside(*choice, options);
+    const Bytes needed = bytesBeside(chosen->choice, options);
     if (needed <= beside) {
       reportRefusals(planner.refusals(), std::nullopt);
-      return std::move(*choice);
+      return std::move(*chosen);
     }
     beside = needed;
   }
-}
-
-/// The arena that `choice` was to keep to: the budget's, or where there is none its own.
-Bytes budgetOf(const BudgetPlanner &planner, const StepChoice &choice,
-               const CompileOptions &options) {
-  if (!options.memoryBudget)
-    return choice.arenaBytes;
-  const Bytes outside = bytesBeside(planner.keepAll(), options);
-  return budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes + outside) - outside;
 }
 
 /// F3: what some devices can do beside the commands, or with several of them, at the offsets as they are.
@@ -294,7 +321,10 @@ CompiledPlan orderAndPlace(StepWithPlanner step, StageTimer &timer) {
   result.backend = std::move(step.backend);
   result.tensors = std::move(step.tensors);
   saveProblem(planner, options);
-  StepChoice choice = choosePlan(*step.prepared->getContext(), planner, options);
+  std::optional<Interruptible> interruptible;
+  if (options.endsEarly)
+    interruptible.emplace();
+  auto [choice, within] = choosePlan(*step.prepared->getContext(), planner, options);
   if (options.stopAfter == Form::Ordered) {
     result.module = planner.ordered(choice);
     return result;
@@ -304,9 +334,11 @@ CompiledPlan orderAndPlace(StepWithPlanner step, StageTimer &timer) {
   timer.start("report");
   Plan plan = planOf(*choice.placed, step.costs);
   if (options.checkpoint != "sqrt" && plan.extraTimeFraction > 0)
-    plan.extraTimeBound = planner.extraTimeBound(budgetOf(planner, choice, options));
+    plan.extraTimeBound = planner.extraTimeBound(within);
   if (options.profile == "run" && plan.extraTimeFraction > 0)
     noteRuns(plan, planner, *choice.placed, options, *result.backend);
+  if (wasInterrupted())
+    plan.notes.push_back("interrupted: the best plan found so far");
   result.module = std::move(choice.placed);
   result.plan = std::move(plan);
   if (!options.remarksPath.empty())
@@ -532,6 +564,8 @@ CompiledPlan chooseChunks(MLIRContext &context, const CompileOptions &options,
   constexpr int64_t most = 256;
   CompileOptions tried = options;
   tried.stopAfter = std::max(options.stopAfter, Form::Placed);
+  if (options.memoryBudget) // what is compared is time
+    tried.recompute = Allowance();
   std::optional<CompiledPlan> best;
   std::optional<Error> tooLarge;
   int64_t chosen = 1;
@@ -555,7 +589,8 @@ CompiledPlan chooseChunks(MLIRContext &context, const CompileOptions &options,
   }
   if (!best)
     throw *tooLarge;
-  if (tried.stopAfter == options.stopAfter)
+  if (tried.stopAfter == options.stopAfter &&
+      tried.recompute.has_value() == options.recompute.has_value())
     return std::move(*best);
   tried = options;
   tried.*chunks = chosen;

@@ -5,15 +5,19 @@
 #include "compiler/FrontierReport.h"
 #include "compiler/MixedPrecision.h"
 #include "compiler/Pipeline.h"
+#include "compiler/ProgressLine.h"
 #include "compiler/Registration.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/LongWork.h"
 
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 using namespace mlir;
 
@@ -25,6 +29,23 @@ struct FrontierRequest {
   ReportPlace place;
   double step = 5; ///< percent of the arena without a budget
 };
+
+struct MaxBatchRequest {
+  CompileOptions options;
+  int64_t limit = 1 << 20;
+  std::optional<double> extraTime; ///< --extra-time, as a share
+};
+
+/// "20%" as 0.2.
+double parseShare(const std::string &text) {
+  const std::string number = text.ends_with("%") ? text.substr(0, text.size() - 1) : text;
+  const double percent = parseReal("extra-time", number);
+  if (percent < 0 || number == text)
+    throw Error::badInput(
+        "--extra-time: expected a share of the step's time of at least 0%, e.g. 20%, found '" +
+        text + "'");
+  return percent / 100;
+}
 
 double parseStep(const std::string &text) {
   const double step = parseReal("step", text);
@@ -46,13 +67,15 @@ int frontier(FrontierRequest &request) {
   StageTimer timer;
   const StepWithPlanner step = chooseStep(context, perBatch(context, options), timer);
   saveProblem(*step.planner, options);
+  const Interruptible interruptible;
   Frontier frontier =
       findFrontier({*step.planner, step.costs, step.options.wide.note}, request.step,
                    request.place.format == "html" ? KeepPlans::Yes : KeepPlans::No);
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
+  endProgress();
   reportRefusals(step.planner->refusals(), std::nullopt);
   writeReport(renderFrontier(frontier, request.place.format), request.place);
-  return 0;
+  return exitCodeOf(frontier.isPartial, "smaller budgets were not planned");
 }
 
 /// What is known of a file that has one batch only: whether that fits.
@@ -73,18 +96,76 @@ Error onlyOneBatch(MLIRContext &context, const CompileOptions &options, const Fi
                          batch + "\n  " + fixed.reason + "\n  " + verdict);
 }
 
-void printLargest(int64_t batch, int64_t parts) {
-  absl::PrintF("largest batch: %d\n", batch * parts);
+/// How a step's time grows with the batch.
+void printCurve(const std::vector<BatchPoint> &curve, int64_t parts) {
+  absl::PrintF("  %10s %16s %12s %14s %12s\n", "batch", "arena bytes", "step ms", "us per sample",
+               "recomputed");
+  for (const BatchPoint &point : curve) {
+    const int64_t samples = point.batch * parts;
+    const auto nanoseconds = static_cast<double>(point.time);
+    absl::PrintF("  %10d %16d %12.3f %14.3f %10.2f %%\n", samples, point.arenaBytes,
+                 nanoseconds / 1e6, nanoseconds / 1e3 / static_cast<double>(samples),
+                 100 * point.extraTime);
+  }
+}
+
+void printLargest(const BatchAnswer &answer, Bytes budget, double mostExtraTime, int64_t parts) {
+  absl::PrintF("largest batch: %d\n", answer.batch * parts);
   if (parts > 1)
-    absl::PrintF("  in %d parts of %d (--accumulate=%d)\n", parts, batch, parts);
-}
-
-void printArena(Bytes budget, Bytes arenaBytes, double extraTime) {
+    absl::PrintF("  in %d parts of %d (--accumulate=%d)\n", parts, answer.batch, parts);
   absl::PrintF("  budget  %s\n  arena   %s, %.2f %% more time for recomputation\n",
-               formatBytesExact(budget), formatBytesExact(arenaBytes), 100 * extraTime);
+               formatBytesExact(budget), formatBytesExact(answer.arenaBytes),
+               100 * answer.extraTime);
+  const int64_t next = answer.batch + 1, firstNot = answer.firstNot;
+  if (firstNot == 0 || firstNot > next)
+    absl::PrintF("  batches above %d%s were not tried%s\n", answer.batch * parts,
+                 firstNot == 0 ? "" : absl::StrCat(" and below ", firstNot * parts),
+                 firstNot == 0 && !answer.isPartial ? " (--limit)" : "");
+  if (firstNot > 0 && firstNot != answer.provenAbove.value_or(0))
+    absl::PrintF(
+        "  for batch %d no plan was found within the budget that takes at most %.4g %% more time "
+        "(--extra-time)\n",
+        firstNot * parts, 100 * mostExtraTime);
+  if (answer.provenAbove)
+    absl::PrintF("  batch %d is proven not to fit: every schedule takes at least %s\n",
+                 *answer.provenAbove * parts, formatBytesExact(answer.provenBytes));
+  printCurve(answer.curve, parts);
 }
 
-int maxBatch(CompileOptions &options, int64_t limit) {
+/// Remarks and warnings are those of every batch: they are said once.
+class SaidOnce {
+public:
+  explicit SaidOnce(MLIRContext &context)
+      : handler(&context, [this](Diagnostic &diagnostic) {
+          const bool isNew = said.insert(placeAndStart(diagnostic)).second;
+          return success(diagnostic.getSeverity() != DiagnosticSeverity::Error && !isNew);
+        }) {}
+
+private:
+  /// Up to the first shape, which the batch changes.
+  static std::string placeAndStart(Diagnostic &diagnostic) {
+    const std::string text = diagnostic.str();
+    return text.substr(0, text.find("tensor<"));
+  }
+
+  std::set<std::string> said;
+  ScopedDiagnosticHandler handler;
+};
+
+/// The time that recomputation may add to a batch's step, as a share of it.
+double mostExtraTime(const MaxBatchRequest &request) {
+  if (request.extraTime && request.options.recompute)
+    throw Error::badInput(
+        "--extra-time and --recompute both limit what is computed again; give one of them");
+  if (request.options.recompute)
+    return request.options.recompute->share;
+  return request.extraTime.value_or(BatchQuestion().mostExtraTime);
+}
+
+int maxBatch(MaxBatchRequest &request) {
+  CompileOptions &options = request.options;
+  const double extraTime = mostExtraTime(request);
+  options.recompute.reset();
   finishOptions(options);
   if (!options.memoryBudget || !options.memoryBudget->bytes)
     throw Error::badInput("stowage max-batch needs --memory-budget in bytes, e.g. "
@@ -115,26 +196,35 @@ int maxBatch(CompileOptions &options, int64_t limit) {
     throw onlyOneBatch(context, options, *fixed, budget);
   // What is asked about is one of the batches that a step has.
   const int64_t parts = options.accumulate;
-  BatchAnswer answer = findMaxBatch(aboutBatches(context, options, budget), limit / parts);
+  const SaidOnce once(context);
+  const Interruptible interruptible;
+  BatchQuestion question = aboutBatches(context, options, budget);
+  question.mostExtraTime = extraTime;
+  const BatchAnswer answer = findMaxBatch(question, request.limit / parts);
+  endProgress();
   reportRefusals(answer.refusals, std::nullopt);
+  if (answer.batch == 0 && answer.isPartial)
+    throw Interrupted();
+  if (answer.batch == 0 && answer.isTooSlow)
+    throw Error::infeasible(absl::StrFormat("STOW1001: a batch of %d fits %s for more than %.4g %% "
+                                            "more time alone; --extra-time=P%% allows more",
+                                            parts, formatBytesExact(budget), 100 * extraTime));
   if (answer.batch == 0)
-    throw Error::infeasible(absl::StrCat(
-        "STOW1001: not even a batch of ", parts, " fits ", formatBytesExact(budget),
-        "; the smallest arena found for it is ", formatBytesExact(answer.nextSmallest)));
-  printLargest(answer.batch, parts);
-  printArena(budget, answer.arenaBytes, answer.extraTime);
-  if (answer.nextSmallest)
-    absl::PrintF("  batch %d takes %s, the smallest arena found\n", (answer.batch + 1) * parts,
-                 formatBytesExact(answer.nextSmallest));
-  else
-    absl::PrintF("  batches above %d were not tried (--limit)\n", limit);
-  if (answer.provenAbove)
-    absl::PrintF("  batch %d is proven not to fit: every schedule takes at least %s\n",
-                 *answer.provenAbove * parts, formatBytesExact(answer.provenBytes));
-  return 0;
+    throw Error::infeasible(
+        absl::StrCat("STOW1001: not even a batch of ", parts, " fits ", formatBytesExact(budget),
+                     "; the smallest arena found for it is ", formatBytesExact(answer.leastBytes)));
+  printLargest(answer, budget, extraTime, parts);
+  return exitCodeOf(answer.isPartial, "larger batches may fit");
 }
 
 } // namespace
+
+int exitCodeOf(bool isPartial, const char *missing) {
+  if (!isPartial)
+    return 0;
+  absl::FPrintF(stderr, "warning: interrupted: this is the best so far, %s\n", missing);
+  return kInterruptedCode;
+}
 
 Run frontierCommand(CommandLine &line) {
   auto request = std::make_shared<FrontierRequest>();
@@ -147,16 +237,17 @@ Run frontierCommand(CommandLine &line) {
 }
 
 Run maxBatchCommand(CommandLine &line) {
-  struct Request {
-    CompileOptions options;
-    int64_t limit = 1 << 20;
-  };
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<MaxBatchRequest>();
+  line.value("extra-time", "P%",
+             "the most time that recomputation may add to a step, e.g. 20% (default: 50%, so that "
+             "a sample takes at "
+             "most 1.5 times as long)",
+             [request](const std::string &text) { request->extraTime = parseShare(text); });
   line.value("limit", "N", "the largest batch tried (default: 1048576)",
              [request](const std::string &text) { request->limit = parseCount("limit", text, 1); });
   addCompileFlags(line, request->options);
   addModelWord(line, request->options);
-  return [request] { return maxBatch(request->options, request->limit); };
+  return [request] { return maxBatch(*request); };
 }
 
 } // namespace stow

@@ -2,6 +2,7 @@
 
 #include "codegen/Backend.h"
 #include "codegen/kernels/Kernels.h"
+#include "compiler/ProgressLine.h"
 #include "ir/Stow.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/expand/Passes.h"
@@ -121,6 +122,7 @@ void stow::prepareContext(MLIRContext &context) {
   context.disableMultithreading();
   context.printOpOnDiagnostic(false);
   context.getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
+    hideProgress();
     printDiagnostic(diagnostic);
     return success();
   });

@@ -1,9 +1,11 @@
 // stowage: the compiler's command line.
 #include "compiler/Commands.h"
 #include "compiler/FatalErrors.h"
+#include "compiler/ProgressLine.h"
 #include "compiler/plan/PackCommand.h"
 #include "compiler/plan/RematCommand.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/LongWork.h"
 #include "runtime/base/Signals.h"
 #include "runtime/base/Version.h"
 
@@ -111,11 +113,17 @@ int main(int argc, char **argv) {
   stow::takeSignals();
   stow::reportFatalErrors();
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  const stow::ProgressLine progress;
   try {
     int code = runCommand(arguments);
     flushOutput();
     return code;
+  } catch (const stow::Interrupted &) {
+    stow::hideProgress();
+    std::fputs("error: interrupted before a first plan was found\n", stderr);
+    return stow::kInterruptedCode;
   } catch (const stow::Error &error) {
+    stow::hideProgress();
     absl::FPrintF(stderr, "error: %s\n", error.what());
     // With diff, 1 says that the arena grew.
     const bool isDiff = !arguments.empty() && arguments.front() == "diff";

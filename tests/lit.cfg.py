@@ -18,6 +18,7 @@ config.environment["PATH"] = os.pathsep.join(
 config.substitutions.append(("%source_dir", config.stow_source_root))
 # Tests state bytes and layouts, among them what the library's calls take, which differs with AVX-512. Unit tests and whole
 # models run on what the processor has.
+config.environment["STOWAGE_PROGRESS"] = "none"  # standard error does not depend on how long a command takes
 config.environment["ONEDNN_MAX_CPU_ISA"] = "AVX2"
 
 # A CUDA toolkit lets kernels be assembled to cubins; without one they are checked as PTX.

@@ -62,8 +62,13 @@ public:
   /// apart in the end, a percent above 1,000 ops, and evaluation runs on parts of the batch if need be.
   StepChoice within(const Allowance &allowance);
 
-  /// The fastest candidate whose arena is at most `budget`; absent if there is none.
+  /// The fastest candidate whose arena is at most `budget`; absent if there is none. Where Ctrl-C ends the search
+  /// (runtime/base/LongWork.h), the fastest of those so far, and so with `within`.
   std::optional<StepChoice> plan(Bytes budget);
+
+  /// A candidate whose arena is at most `budget` and whose time is at most `share` above that of everything kept: less work
+  /// than `plan`, whose answer may take less time. Absent where none is found so.
+  std::optional<StepChoice> planInTime(Bytes budget, double share);
 
   /// The candidate with the smallest arena.
   const StepChoice &smallest();

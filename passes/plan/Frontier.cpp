@@ -1,6 +1,7 @@
 #include "passes/plan/Frontier.h"
 
 #include "passes/plan/TimedPlan.h"
+#include "runtime/base/LongWork.h"
 #include "runtime/base/Text.h"
 
 #include <algorithm>
@@ -62,6 +63,8 @@ Frontier findFrontier(const FrontierStep &step, double stepPercent, KeepPlans ke
   /// True where a plan fits.
   auto addWithin = [&](Bytes budget) {
     const std::optional<StepChoice> choice = planner.plan(budget);
+    if (wasInterrupted() && !frontier.points.empty()) // what it gives is no answer
+      return false;
     // An earlier budget may have given the same plan.
     if (choice &&
         (frontier.points.empty() || frontier.points.back().arenaBytes != choice->arenaBytes))
@@ -71,7 +74,13 @@ Frontier findFrontier(const FrontierStep &step, double stepPercent, KeepPlans ke
   for (int i = 0; 100 - stepPercent * i > 0; ++i)
     if (!addWithin(schedule::percentOf(full, 100 - stepPercent * i)))
       break;
-  addWithin(planner.smallest().arenaBytes);
+  try {
+    if (!wasInterrupted())
+      addWithin(planner.smallest().arenaBytes);
+  } catch (const Interrupted &) {
+    acknowledgeInterruption();
+  }
+  frontier.isPartial = wasInterrupted();
   dropDominated(frontier.points);
   return frontier;
 }

@@ -24,7 +24,8 @@ struct Frontier {
   std::vector<FrontierPoint> points; ///< by falling arena, rising time
   Bytes lowerBound = 0;              ///< no plan has a smaller arena
   std::string device;
-  std::string model; ///< for the picture's title; may be empty
+  std::string model;      ///< for the picture's title; may be empty
+  bool isPartial = false; ///< Ctrl-C has ended it: smaller budgets were not planned
 };
 
 /// Whether the points of a frontier keep their plans.

@@ -1,5 +1,8 @@
 #include "passes/plan/Ladder.h"
 
+#include "runtime/base/Bytes.h"
+#include "runtime/base/LongWork.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -11,8 +14,10 @@ Bytes Ladder::budgetOf(int rung) const {
 
 const std::optional<schedule::FrontierRow> &Ladder::at(int rung) {
   auto [found, isNew] = known.try_emplace(rung);
-  if (isNew)
+  if (isNew) {
+    noteTry("a schedule within " + formatBytes(budgetOf(rung)));
     found->second = planner.schedule(budgetOf(rung), most);
+  }
   return found->second;
 }
 

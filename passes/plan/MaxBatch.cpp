@@ -1,6 +1,7 @@
 #include "passes/plan/MaxBatch.h"
 
 #include "passes/plan/QuickPlacement.h"
+#include "runtime/base/LongWork.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,17 +12,29 @@ using namespace mlir;
 namespace stow {
 namespace {
 
+/// Quick plans at most, and how close to the first batch that does not fit the answer is to be where these do not
+/// suffice to halve down to one.
+constexpr int kProbes = 9;
+constexpr int64_t kCloseness = 64;
+
+/// Ops up to which a plan takes so little time that the answer is looked for above as well, by whole plans.
+constexpr size_t kSmallStep = 150;
+
 /// What is known about one batch.
 struct Probe {
   bool fits = false;
-  Bytes arenaBytes = 0; ///< where it does not, about the least that it takes
-  double extraTime = 0;
-  Bytes lowerBound = 0; ///< 0 where the batch fits, or nothing is proven
+  BatchPoint point;     ///< where it fits
+  Bytes stateBytes = 0; ///< whatever the batch
+  Bytes keptBytes = 0;  ///< the arena with everything kept
+  Bytes lowerBound = 0; ///< of every arena
+  double extraBound =
+      0; ///< no plan within the budget takes less extra time; above the limit only where that was asked
+  size_t opCount = 0;
 };
 
 class BatchSearch {
 public:
-  BatchSearch(const BatchQuestion &question, double effort) : question(question), effort(effort) {}
+  explicit BatchSearch(const BatchQuestion &question) : question(question) {}
 
   const Probe &at(int64_t batch) {
     auto known = probes.find(batch);
@@ -30,34 +43,40 @@ public:
     return known->second;
   }
 
-  /// The largest batch that fits, given that `fits` does: steps of 1, 2, 4, ..., then bisection.
-  int64_t largestFrom(int64_t fits, int64_t limit) {
-    int64_t step = 1;
-    while (fits + step <= limit && at(fits + step).fits) {
-      fits += step;
-      step *= 2;
-    }
-    int64_t fails = std::min(fits + step, limit + 1);
-    while (fits + 1 < fails) {
-      int64_t middle = fits + (fails - fits) / 2;
-      (at(middle).fits ? fits : fails) = middle;
-    }
-    return fits;
+  /// The plan of a batch as a compilation makes it; absent where it takes too long or does not fit.
+  std::optional<BatchPoint> wholePlan(int64_t batch) {
+    OwningOpRef<ModuleOp> prepared = stepAt(batch);
+    BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch, 1));
+    const std::optional<StepChoice> choice = planner.plan(question.budget);
+    note(planner);
+    stopWhereInterrupted();
+    if (!choice)
+      return std::nullopt;
+    const BatchPoint point = pointOf(batch, *choice, planner);
+    return point.extraTime <= question.mostExtraTime ? std::optional(point) : std::nullopt;
   }
 
   /// The smallest arena of a batch: more work than to find that it does not fit.
   Bytes smallestAt(int64_t batch) {
-    OwningOpRef<ModuleOp> prepared = question.stepAt(batch);
-    BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch));
+    OwningOpRef<ModuleOp> prepared = stepAt(batch);
+    BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch, 1));
     const Bytes smallest = planner.smallest().arenaBytes;
     note(planner);
     return smallest;
   }
 
+  const std::map<int64_t, Probe> &all() const { return probes; }
+  bool isExhausted() const { return probes.size() >= kProbes; }
+
   std::vector<Refusal> refusals; ///< of all probes
 
 private:
-  BudgetOptions planning(int64_t batch) const {
+  OwningOpRef<ModuleOp> stepAt(int64_t batch) const {
+    noteStage("batch " + std::to_string(batch));
+    return question.stepAt(batch);
+  }
+
+  BudgetOptions planning(int64_t batch, double effort) const {
     BudgetOptions planning;
     planning.effort = effort;
     planning.candidates = question.candidates;
@@ -68,73 +87,214 @@ private:
 
   void note(const BudgetPlanner &planner) { llvm::append_range(refusals, planner.refusals()); }
 
+  /// What a search that was ended early gives is no answer about a batch.
+  static void stopWhereInterrupted() {
+    if (wasInterrupted())
+      throw Interrupted();
+  }
+
+  static BatchPoint pointOf(int64_t batch, const StepChoice &choice, const BudgetPlanner &planner) {
+    const auto once = static_cast<double>(planner.keepAll().time);
+    return {batch, choice.arenaBytes, choice.time,
+            std::max(static_cast<double>(choice.time) / once - 1, 0.0)};
+  }
+
   Probe probe(int64_t batch) {
-    OwningOpRef<ModuleOp> prepared = question.stepAt(batch);
-    BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch));
+    OwningOpRef<ModuleOp> prepared = stepAt(batch);
+    BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch, 1));
     Probe result;
-    if (std::optional<StepChoice> choice = planner.plan(question.budget)) {
-      result.fits = true;
-      result.arenaBytes = choice->arenaBytes;
-      result.extraTime =
-          static_cast<double>(choice->time) / static_cast<double>(planner.keepAll().time) - 1;
-    } else {
-      result.lowerBound = planner.lowerBound();
-      result.arenaBytes =
-          result.lowerBound > question.budget ? result.lowerBound : planner.smallest().arenaBytes;
-    }
+    result.stateBytes = planner.problem().pinnedBytes();
+    result.keptBytes = planner.keepAll().arenaBytes;
+    result.opCount = planner.problem().ops.size();
+    result.lowerBound = planner.lowerBound();
+    const bool mayFit = result.lowerBound <= question.budget;
+    if (mayFit && result.keptBytes > question.budget)
+      result.extraBound = planner.extraTimeBound(question.budget);
+    if (mayFit && result.extraBound <= question.mostExtraTime)
+      if (const std::optional<StepChoice> choice =
+              planner.planInTime(question.budget, question.mostExtraTime)) {
+        result.fits = true;
+        result.point = pointOf(batch, *choice, planner);
+      }
     note(planner);
     return result;
   }
 
   const BatchQuestion &question;
-  double effort;
   std::map<int64_t, Probe> probes;
 };
 
-/// The least batch whose lower bound exceeds the budget: bounds grow with the batch. `fails` is
-/// known not to fit.
-void proveAbove(BatchAnswer &answer, BatchSearch &quick, Bytes budget, int64_t fails,
-                int64_t limit) {
-  if (quick.at(fails).lowerBound == 0)
-    return;
-  int64_t open = fails - 1, closed = fails;
-  while (quick.at(closed).lowerBound <= budget) {
-    open = closed;
-    if (closed > limit)
+/// Where a line through two points (x, y) reaches `level`; absent where it does not rise.
+std::optional<int64_t> reaching(double level, std::pair<int64_t, double> a,
+                                std::pair<int64_t, double> b) {
+  const double slope = (b.second - a.second) / static_cast<double>(b.first - a.first);
+  const double found = static_cast<double>(a.first) + (level - a.second) / slope;
+  if (!(slope > 0) || !(std::abs(found) < 1e15))
+    return std::nullopt;
+  return static_cast<int64_t>(found);
+}
+
+/// The search for the largest batch that fits: `fits` does, `fails` does not.
+class Narrowing {
+public:
+  Narrowing(BatchSearch &search, const BatchQuestion &question, int64_t limit)
+      : search(search), question(question), limit(limit), fails(limit + 1) {}
+
+  void run() {
+    look(1);
+    const Probe &one = search.at(1);
+    if (fits == 0)
       return;
-    closed *= 2;
+    const std::pair state(int64_t{0}, static_cast<double>(one.stateBytes));
+    const auto budget = static_cast<double>(question.budget);
+    std::optional<int64_t> guess = reaching(budget, state, {1, static_cast<double>(one.keptBytes)});
+    guess = std::clamp<int64_t>(guess.value_or(limit), 1, limit);
+    look(*guess);
+    while (fits + 1 < fails && !search.isExhausted() &&
+           !(fails <= limit && (fails - fits) * kCloseness <= fails && isLarge()))
+      look(next());
+    // The curve between everything kept and the answer.
+    for (const double share : {1.0 / 3, 2.0 / 3}) {
+      const double between =
+          static_cast<double>(*guess) *
+          std::pow(static_cast<double>(fits) / static_cast<double>(*guess), share);
+      if (!search.isExhausted() && between > static_cast<double>(*guess) &&
+          between + 1 < static_cast<double>(fits))
+        search.at(static_cast<int64_t>(between));
+    }
   }
-  while (open + 1 < closed) {
-    int64_t middle = open + (closed - open) / 2;
-    (quick.at(middle).lowerBound > budget ? closed : open) = middle;
+
+  int64_t fits = 0, fails;
+
+private:
+  bool isLarge() const { return search.all().begin()->second.opCount > kSmallStep; }
+
+  void look(int64_t batch) {
+    if (search.at(batch).fits)
+      fits = std::max(fits, batch), failures = 0;
+    else
+      fails = std::min(fails, batch), ++failures;
   }
-  answer.provenAbove = closed;
-  answer.provenBytes = quick.at(closed).lowerBound;
+
+  /// Between the two, by what the probes say.
+  int64_t next() {
+    const auto inside = [&](int64_t batch) { return std::clamp(batch, fits + 1, fails - 1); };
+    if (fails > limit) {
+      const int64_t most = 16 * fits; // a line through small batches says little of large ones
+      const int64_t further = fits + std::max<int64_t>(fits / 16, 1);
+      return inside(std::min(std::max(bound().value_or(most), further), most));
+    }
+    const Probe &good = search.at(fits), &bad = search.at(fails);
+    if (bad.lowerBound <= question.budget && bad.extraBound > question.mostExtraTime) {
+      const auto found =
+          reaching(question.mostExtraTime, {fits, good.extraBound}, {fails, bad.extraBound});
+      const int64_t margin = (fails - fits) / 8;
+      return inside(std::clamp(found.value_or(fits), fits + margin, fails - margin));
+    }
+    if (bad.lowerBound > question.budget)
+      if (const std::optional<int64_t> found = bound(); found && *found < fails)
+        return inside(std::max(*found, fits + (fails - fits) / 2));
+    // Right below what nearly fits first, then further away.
+    const int64_t step = (fails - fits) >> (failures == 0 ? 1 : std::max(6 - 2 * failures, 1));
+    return inside(fails - std::max<int64_t>(step, 1));
+  }
+
+  /// The largest batch whose bound is within the budget, by a line through the bounds of two probes.
+  std::optional<int64_t> bound() const {
+    const auto &all = search.all();
+    if (all.size() < 2)
+      return std::nullopt;
+    const auto last = std::prev(all.end()), before = std::prev(last);
+    return reaching(static_cast<double>(question.budget),
+                    {before->first, static_cast<double>(before->second.lowerBound)},
+                    {last->first, static_cast<double>(last->second.lowerBound)});
+  }
+
+  BatchSearch &search;
+  const BatchQuestion &question;
+  const int64_t limit;
+  int failures = 0; ///< since the last batch that fitted
+};
+
+/// The answer's plan is a whole one, as a compilation makes it: of the largest batch that has one.
+void settle(BatchAnswer &answer, BatchSearch &search, Narrowing &found, int64_t limit) {
+  int64_t batch = found.fits;
+  std::optional<BatchPoint> point = search.wholePlan(batch);
+  while (!point && batch > 1) {
+    found.fails = batch;
+    batch -= std::max<int64_t>(batch / kCloseness, 1);
+    point = search.wholePlan(batch);
+  }
+  if (!point)
+    return;
+  if (search.all().begin()->second.opCount <= kSmallStep)
+    while (batch < limit) {
+      const std::optional<BatchPoint> larger = search.wholePlan(batch + 1);
+      if (!larger) {
+        found.fails = batch + 1;
+        break;
+      }
+      point = larger;
+      ++batch;
+    }
+  found.fits = batch;
+  answer.curve.push_back(*point);
+}
+
+void describe(BatchAnswer &answer, BatchSearch &search, const BatchQuestion &question,
+              const Narrowing &found, int64_t limit) {
+  for (const auto &[batch, probe] : search.all()) {
+    if (probe.fits && batch < (answer.curve.empty() ? found.fits + 1 : found.fits))
+      answer.curve.push_back(probe.point);
+    if (probe.lowerBound > question.budget && !answer.provenAbove) {
+      answer.provenAbove = batch;
+      answer.provenBytes = probe.lowerBound;
+    }
+  }
+  std::ranges::sort(answer.curve, {}, &BatchPoint::batch);
+  // A plan of more samples, each in less time, has one of fewer beside it that takes no longer for each.
+  const auto perSample = [](const BatchPoint &point) {
+    return static_cast<double>(point.time) / static_cast<double>(point.batch);
+  };
+  for (size_t i = answer.curve.size(); i-- > 1;)
+    if (answer.curve[i - 1].extraTime > 0 &&
+        perSample(answer.curve[i - 1]) >= perSample(answer.curve[i]))
+      answer.curve.erase(answer.curve.begin() + static_cast<ptrdiff_t>(i) - 1);
+  if (answer.curve.empty())
+    return;
+  answer.batch = answer.curve.back().batch;
+  answer.arenaBytes = answer.curve.back().arenaBytes;
+  answer.extraTime = answer.curve.back().extraTime;
+  if (found.fails <= limit) {
+    answer.firstNot = found.fails;
+    const auto probe = search.all().find(found.fails);
+    answer.isTooSlow = probe != search.all().end() && probe->second.lowerBound <= question.budget;
+  }
 }
 
 } // namespace
 
 BatchAnswer findMaxBatch(const BatchQuestion &question, int64_t limit) {
-  // Cuts alone find nearly all of it; the full search only has to look above.
-  BatchSearch quick(question, /*effort=*/0);
-  BatchSearch search(question, /*effort=*/1);
+  BatchSearch search(question);
+  Narrowing found(search, question, limit);
   BatchAnswer answer;
-  int64_t fits = quick.largestFrom(0, limit);
-  while (fits > 0 && !search.at(fits).fits)
-    --fits;
-  fits = search.largestFrom(fits, limit);
-  const int64_t fails = fits + 1;
-  if (fits > 0) {
-    answer.batch = fits;
-    answer.arenaBytes = search.at(fits).arenaBytes;
-    answer.extraTime = search.at(fits).extraTime;
+  try {
+    found.run();
+    if (found.fits == 0) { // of one sample a whole plan decides
+      found.fits = 1;
+      found.fails = limit + 1;
+    }
+    settle(answer, search, found, limit);
+    if (answer.curve.empty()) {
+      answer.leastBytes = search.smallestAt(1);
+      answer.isTooSlow = answer.leastBytes <= question.budget;
+    }
+  } catch (const Interrupted &) {
+    acknowledgeInterruption();
+    answer.isPartial = true;
   }
-  if (fails <= limit) {
-    answer.nextSmallest = search.smallestAt(fails);
-    proveAbove(answer, quick, question.budget, fails, limit);
-  }
-  answer.refusals = std::move(quick.refusals);
-  answer.refusals.insert(answer.refusals.end(), search.refusals.begin(), search.refusals.end());
+  describe(answer, search, question, found, limit);
+  answer.refusals = std::move(search.refusals);
   return answer;
 }
 

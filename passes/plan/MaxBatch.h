@@ -1,7 +1,10 @@
-// The largest batch under a budget: doubling, then bisection, each probe a whole plan.
+// The largest batch under a budget, in about ten plans' time: each probe is a plan that cuts alone find.
 //
-//   fits          1   2   4   8  . 12 .  16        16 does not fit; 8..16 is bisected
-//   proven not                          16         lower bound above the budget
+//   everything kept fits |   recomputation, in the time that it may take   | too slow, or proven not to fit
+//   1 ------------------ g ------------------------------------------------ r ------------------------>  batch
+//
+// Bytes are close to lines over the batch: that of everything kept says where to look first (g), that of the bound
+// where to look next (r); between what fits and what does not it is halved.
 #pragma once
 
 #include "passes/plan/Budget.h"
@@ -24,17 +27,30 @@ struct BatchQuestion {
   std::shared_ptr<const Target> target; ///< that the steps were prepared for
   CostModel costs;
   Bytes budget = 0;
+  double mostExtraTime = 0.5; ///< share of the time without recomputation; batches that take more do not count
   CandidateOptions candidates = {};
 };
 
-/// The largest batch that fits, and why not more.
+/// A batch with its plan: a point of the curve of time over batches.
+struct BatchPoint {
+  int64_t batch = 0;
+  Bytes arenaBytes = 0;
+  schedule::Cost time = 0; ///< of a step, in nanoseconds
+  double extraTime = 0;    ///< recomputed time over time once
+};
+
+/// The largest batch found that fits, and what is known of larger ones.
 struct BatchAnswer {
   int64_t batch = 0;                  ///< 0: not even one sample
   Bytes arenaBytes = 0;               ///< of `batch`
-  double extraTime = 0;               ///< recomputed time over time once
+  double extraTime = 0;               ///< likewise
+  int64_t firstNot = 0;               ///< the least larger one tried, which does not fit or takes too long; 0: none was
+  bool isTooSlow = false;             ///< `firstNot`, or where `batch` is 0 one sample, fits, but takes too long
+  Bytes leastBytes = 0;               ///< where one sample does not fit: the smallest arena found for it
   std::optional<int64_t> provenAbove; ///< this batch and larger ones cannot fit
   Bytes provenBytes = 0;              ///< the lower bound that proves it
-  Bytes nextSmallest = 0;             ///< smallest arena found for batch + 1
+  std::vector<BatchPoint> curve;      ///< by rising batch, the answer's the last
+  bool isPartial = false;             ///< Ctrl-C has ended it
   std::vector<Refusal> refusals;      ///< candidates of all probes that the checks refused
 };
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Optional, Union
@@ -112,7 +113,26 @@ def as_arguments(text: str) -> str:
                      for line in text.split("\n"))  # fmt: skip
 
 
+def _run_shown(words: "list[str]") -> "tuple[int, str, str]":
+    """Exit code, standard output and what was said on standard error, of which the lines of progress are shown as they come."""
+    with tempfile.TemporaryFile("w+") as output:
+        with subprocess.Popen(words, stdout=output, stderr=subprocess.PIPE, text=True) as process:
+            said = ""
+            try:
+                for line in process.stderr or ():
+                    if re.match(r"\[\d+:\d\d\] ", line):
+                        print(f"stowage {line}", end="", file=sys.stderr, flush=True)
+                    else:
+                        said += line
+            except BaseException:
+                process.kill()
+                raise
+        output.seek(0)
+        return process.returncode, output.read(), said
+
+
 def run(arguments: "list[str]", binary: Optional[PathLike] = None) -> str:
+<<<<<<< HEAD
     """Runs `stowage ARGUMENTS` and returns what it printed; what it warns of becomes a StowageWarning. Raises CompileError,
     InfeasibleBudget or DoesNotFit."""
     done = subprocess.run([find_binary(binary), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -120,10 +140,23 @@ def run(arguments: "list[str]", binary: Optional[PathLike] = None) -> str:
         _warn(done.stderr)
         return done.stdout
     message = as_arguments(done.stderr.strip()) or f"stowage {arguments[0]} ended with code {done.returncode} and no message"
+=======
+    """Runs `stowage ARGUMENTS` and returns what it printed; what it warns of becomes a StowageWarning. Raises CompileError or
+    InfeasibleBudget."""
+    code, printed, said = _run_shown([find_binary(binary), *arguments])
+    if code == 0:
+        _warn(said)
+        return printed
+    message = as_arguments(said.strip()) or f"stowage {arguments[0]} ended with code {code} and no message"
+>>>>>>> ecacc5f (compiler, plan: long commands speak and can be ended; the largest batch in a few plans' time)
     if message.startswith("error: "):
         message = message[len("error: ") :]
-    if done.returncode == 2 and "STOW1001" in message:
+    if code == 2 and "STOW1001" in message:
         raise InfeasibleBudget(message)
+<<<<<<< HEAD
     if done.returncode == 2 and "STOW1002" in message:
         raise DoesNotFit(message)
     raise CompileError(message, done.returncode)
+=======
+    raise CompileError(message, code)
+>>>>>>> ecacc5f (compiler, plan: long commands speak and can be ended; the largest batch in a few plans' time)

@@ -5,6 +5,7 @@
 
   - the arena is never above the budget; a smaller budget never gives a larger arena nor less time;
   - recomputation changes no bit of losses and weights;
+  - a budget only limits: where the plan of no budget is within it, it is that plan;
   - without a budget the share of the step's time that recomputation takes is at most the stated one;
   - an impossible budget is STOW1001 with exit code 2, and the smallest arena it names can be compiled;
   - so it is where the model does not import at another batch, and a refusal takes no longer than a plan within the smallest budget;
@@ -83,6 +84,21 @@ class Budget:
         self.check(0 < paid <= 0.015 and saved >= 5 * paid, f"unasked {100 * saved:.1f} % of the arena for {100 * paid:.2f} % of the time")
         self.check(usual == self.plan("--recompute=auto"), "which is --recompute=auto")
         self.check(self.plan("--checkpoint=none") == self.full, "--checkpoint=none keeps everything")
+
+    def only_a_limit(self) -> None:
+        """A budget that the plan of no budget keeps to gives that plan; --recompute=none leaves the time unspent."""
+        residual = ROOT / "tests/compiler/import/networks/residual_train_14.onnx"
+        for name, words in (("digits", (MODEL, *FLAGS)), ("digits, half the batch", (MODEL, *FLAGS, "--batch=64")), ("residual", (residual, "--loss=mse", "--batch=16"))):
+            def plan(*flags: str, words: tuple = words) -> dict:
+                return json.loads(self.run(self.stowage, "plan", *words, "--threads=1", "--format=json", *flags).stdout)
+            usual, kept = plan(), plan("--recompute=none")
+            self.check(usual["arena_bytes"] < kept["arena_bytes"] or words[0] == residual, f"{name}: without a budget {usual['arena_bytes']} of {kept['arena_bytes']} bytes")
+            budgets = [f"{usual['arena_bytes']}", f"{(usual['arena_bytes'] + kept['arena_bytes']) // 2}", "100%", "2GiB"]
+            other = [budget for budget in budgets if plan(f"--memory-budget={budget}") != usual]
+            self.check(not other, f"{name}: the same within {', '.join(budgets)}, another within: {other}")
+            self.check(plan("--memory-budget=100%", "--recompute=none") == kept, f"{name}: with --recompute=none everything is kept")
+            less = usual["arena_bytes"] - 64
+            self.check(plan(f"--memory-budget={less}")["arena_bytes"] <= less, f"{name}: a smaller budget is kept")
 
     def infeasible(self) -> None:
         error = self.run(self.stowage, "plan", MODEL, *FLAGS, "--memory-budget=45%", code=2).stderr
@@ -312,7 +328,7 @@ def main() -> None:
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     budget = Budget(args)
-    for part in (budget.ladder, budget.spare_time, budget.infeasible, budget.refusal_time, budget.baked_batch, budget.mlir_batch, budget.pieces, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.problem, budget.malformed):
+    for part in (budget.ladder, budget.spare_time, budget.only_a_limit, budget.infeasible, budget.refusal_time, budget.baked_batch, budget.mlir_batch, budget.pieces, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.problem, budget.malformed):
         part()
     print(f"{budget.passed} passed, {budget.failed} failed")
     sys.exit(1 if budget.failed else 0)
