@@ -327,7 +327,10 @@ void addCardFlags(CommandLine &line, CompileOptions &options) {
   line.value("card", "BYTES",
              "memory of the card that the step is to fit, as its maker states it: 24GiB (default: "
              "that of the target's GPU)",
-             [&](const std::string &text) { options.card = cardOfSize(parseBytes(text)); });
+             [&](const std::string &text) {
+               parseMemory("card", text); // refuses what is none of bytes
+               options.card = cardOfSize(parseBytes(text));
+             });
   line.flag("fit",
             "exit with status 2 where the step does not fit the card, on the host without --card "
             "this machine",

@@ -1,6 +1,7 @@
 // The formats of a plan, and where reports go.
 #include "compiler/Commands.h"
 #include "compiler/Picture.h"
+#include "compiler/ProgressLine.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Names.h"
@@ -52,6 +53,7 @@ std::vector<std::string> planFormats() {
 }
 
 void writeReport(const std::string &text, const ReportPlace &place) {
+  endProgress();
   if (place.path.empty())
     std::fwrite(text.data(), 1, text.size(), stdout);
   else

@@ -138,7 +138,7 @@ std::optional<int64_t> reaching(double level, std::pair<int64_t, double> a,
 class Narrowing {
 public:
   Narrowing(BatchSearch &search, const BatchQuestion &question, int64_t limit)
-      : search(search), question(question), limit(limit), fails(limit + 1) {}
+      : fails(limit + 1), search(search), question(question), limit(limit) {}
 
   void run() {
     look(1);

@@ -27,7 +27,8 @@ struct BatchQuestion {
   std::shared_ptr<const Target> target; ///< that the steps were prepared for
   CostModel costs;
   Bytes budget = 0;
-  double mostExtraTime = 0.5; ///< share of the time without recomputation; batches that take more do not count
+  double mostExtraTime =
+      0.5; ///< share of the time without recomputation; batches that take more do not count
   CandidateOptions candidates = {};
 };
 
@@ -41,12 +42,14 @@ struct BatchPoint {
 
 /// The largest batch found that fits, and what is known of larger ones.
 struct BatchAnswer {
-  int64_t batch = 0;                  ///< 0: not even one sample
-  Bytes arenaBytes = 0;               ///< of `batch`
-  double extraTime = 0;               ///< likewise
-  int64_t firstNot = 0;               ///< the least larger one tried, which does not fit or takes too long; 0: none was
-  bool isTooSlow = false;             ///< `firstNot`, or where `batch` is 0 one sample, fits, but takes too long
-  Bytes leastBytes = 0;               ///< where one sample does not fit: the smallest arena found for it
+  int64_t batch = 0;    ///< 0: not even one sample
+  Bytes arenaBytes = 0; ///< of `batch`
+  double extraTime = 0; ///< likewise
+  int64_t firstNot =
+      0; ///< the least larger one tried, which does not fit or takes too long; 0: none was
+  bool isTooSlow =
+      false;            ///< `firstNot`, or where `batch` is 0 one sample, fits, but takes too long
+  Bytes leastBytes = 0; ///< where one sample does not fit: the smallest arena found for it
   std::optional<int64_t> provenAbove; ///< this batch and larger ones cannot fit
   Bytes provenBytes = 0;              ///< the lower bound that proves it
   std::vector<BatchPoint> curve;      ///< by rising batch, the answer's the last

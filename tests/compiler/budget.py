@@ -238,7 +238,7 @@ class Budget:
     def batch(self) -> None:
         path = self.chain("open", "rows", baked=False)
         words = (path, "--loss=mse", "--optimizer=adam:lr=1e-3", "--threads=1", "--memory-budget=0.3MB")
-        text = self.run(self.stowage, "max-batch", *words).stdout
+        text = self.run(self.stowage, "max-batch", *words, "--extra-time=1000%").stdout
         batch = int(re.search(r"largest batch: (\d+)", text).group(1))
         proven = int(re.search(r"batch (\d+) is proven not to fit", text).group(1))
         plan = json.loads(self.run(self.stowage, "plan", *words, f"--batch={batch}", "--format=json").stdout)
@@ -248,6 +248,17 @@ class Budget:
         self.check(True, f"batch {batch + 1} does not")
         self.check(proven > batch, f"batch {proven} is proven not to fit")
         self.run(self.stowage, "max-batch", *words[:-1], "--memory-budget=1000", code=2)
+        for limit, share in (("--extra-time=50%", 50), ("--recompute=5%", 5), ("--recompute=none", 0)):
+            text = self.run(self.stowage, "max-batch", *words, limit).stdout
+            rows = [[float(word) for word in line.replace("%", "").split()] for line in re.findall(r"^ +\d+ +\d+ +[\d.]+ +[\d.]+ +[\d.]+ %$", text, re.M)]
+            largest, extra = int(text.split("largest batch: ")[1].split()[0]), rows[-1][4]
+            self.check(largest == rows[-1][0] <= batch and extra <= share, f"{limit}: {largest} samples of {batch}, {extra} % more time")
+            self.check(rows == sorted(rows) and all(row[1] <= 300_000 and row[4] <= share for row in rows), f"{limit}: its curve has {len(rows)} batches")
+            self.check(all(abs(row[2] * 1000 / row[0] - row[3]) < 1e-3 * row[3] + 0.01 for row in rows), f"{limit}: a sample's time is the step's over the batch")
+        plan = json.loads(self.run(self.stowage, "plan", *words[:-1], f"--batch={largest}", "--recompute=none", "--format=json").stdout)
+        self.check(plan["arena_bytes"] <= 300_000, "with nothing computed again that is everything kept")
+        plan = json.loads(self.run(self.stowage, "plan", *words[:-1], f"--batch={largest + 1}", "--recompute=none", "--format=json").stdout)
+        self.check(plan["arena_bytes"] > 300_000, "and one more does not fit")
 
     def remarks(self) -> None:
         fields = yaml.safe_load(self.remarks_file.read_text())["decisions"]
