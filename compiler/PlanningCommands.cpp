@@ -137,15 +137,15 @@ class SaidOnce {
 public:
   explicit SaidOnce(MLIRContext &context)
       : handler(&context, [this](Diagnostic &diagnostic) {
-          const bool isNew = said.insert(placeAndStart(diagnostic)).second;
+          const bool isNew = said.insert(withoutNumbers(diagnostic.str())).second;
           return success(diagnostic.getSeverity() != DiagnosticSeverity::Error && !isNew);
         }) {}
 
 private:
-  /// Up to the first shape, which the batch changes.
-  static std::string placeAndStart(Diagnostic &diagnostic) {
-    const std::string text = diagnostic.str();
-    return text.substr(0, text.find("tensor<"));
+  /// Which the batch changes.
+  static std::string withoutNumbers(std::string text) {
+    std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+    return text;
   }
 
   std::set<std::string> said;
@@ -172,7 +172,7 @@ int maxBatch(MaxBatchRequest &request) {
                           "--memory-budget=2GiB");
   if (!options.profile.empty())
     throw Error::badInput(
-        "the largest batch that fits does not depend on times; leave out --profile");
+        "stowage max-batch weighs every batch by a data sheet; leave out --profile");
   if (options.import.batch)
     throw Error::badInput("stowage max-batch finds the batch; leave out --batch");
   if (options.accumulateAuto)

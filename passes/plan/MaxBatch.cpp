@@ -17,8 +17,9 @@ namespace {
 constexpr int kProbes = 9;
 constexpr int64_t kCloseness = 64;
 
-/// Ops up to which a plan takes so little time that the answer is looked for above as well, by whole plans.
+/// Ops up to which a plan takes so little time that some batches above the answer are looked at by whole plans.
 constexpr size_t kSmallStep = 150;
+constexpr int kLookedAbove = 4;
 
 /// What is known about one batch.
 struct Probe {
@@ -63,6 +64,14 @@ public:
     const Bytes smallest = planner.smallest().arenaBytes;
     note(planner);
     return smallest;
+  }
+
+  /// The least batch above one that a probe says does not fit.
+  std::optional<int64_t> firstNotAbove(int64_t batch) const {
+    for (auto above = probes.upper_bound(batch); above != probes.end(); ++above)
+      if (!above->second.fits)
+        return above->first;
+    return std::nullopt;
   }
 
   const std::map<int64_t, Probe> &all() const { return probes; }
@@ -227,16 +236,19 @@ void settle(BatchAnswer &answer, BatchSearch &search, Narrowing &found, int64_t 
   }
   if (!point)
     return;
-  if (search.all().begin()->second.opCount <= kSmallStep)
-    while (batch < limit) {
-      const std::optional<BatchPoint> larger = search.wholePlan(batch + 1);
-      if (!larger) {
-        found.fails = batch + 1;
-        break;
-      }
-      point = larger;
-      ++batch;
+  // A whole plan may fit where a quick one did not.
+  const bool isSmall = search.all().begin()->second.opCount <= kSmallStep;
+  for (int i = 0; isSmall && i < kLookedAbove && batch < limit; ++i) {
+    const std::optional<BatchPoint> larger = search.wholePlan(batch + 1);
+    if (!larger) {
+      found.fails = batch + 1;
+      break;
     }
+    point = larger;
+    ++batch;
+  }
+  if (found.fails <= batch)
+    found.fails = search.firstNotAbove(batch).value_or(limit + 1);
   found.fits = batch;
   answer.curve.push_back(*point);
 }
