@@ -178,7 +178,7 @@ std::string parseCheckpoint(const std::string &text) {
 ByteBudget parseMemory(const std::string &flag, const std::string &text) {
   const ByteBudget memory = parseByteBudget(text);
   const bool hasUnit = text.find_first_not_of("0123456789.") != std::string::npos;
-  constexpr Bytes least = 512;
+  constexpr Bytes least = 200;
   if (hasUnit || *memory.bytes >= least || text == "0")
     return memory;
   const double number = parseReal(flag, text);

@@ -197,8 +197,9 @@ private:
     if (bad.lowerBound <= question.budget && bad.extraBound > question.mostExtraTime) {
       const auto found =
           reaching(question.mostExtraTime, {fits, good.extraBound}, {fails, bad.extraBound});
+      // Time rises ever faster: the line reaches the limit too early.
       const int64_t margin = (fails - fits) / 8;
-      return inside(std::clamp(found.value_or(fits), fits + margin, fails - margin));
+      return inside(std::clamp(found.value_or(fits), (fits + fails) / 2, fails - margin));
     }
     if (bad.lowerBound > question.budget)
       if (const std::optional<int64_t> found = bound(); found && *found < fails)

@@ -132,31 +132,17 @@ def _run_shown(words: "list[str]") -> "tuple[int, str, str]":
 
 
 def run(arguments: "list[str]", binary: Optional[PathLike] = None) -> str:
-<<<<<<< HEAD
     """Runs `stowage ARGUMENTS` and returns what it printed; what it warns of becomes a StowageWarning. Raises CompileError,
     InfeasibleBudget or DoesNotFit."""
-    done = subprocess.run([find_binary(binary), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if done.returncode == 0:
-        _warn(done.stderr)
-        return done.stdout
-    message = as_arguments(done.stderr.strip()) or f"stowage {arguments[0]} ended with code {done.returncode} and no message"
-=======
-    """Runs `stowage ARGUMENTS` and returns what it printed; what it warns of becomes a StowageWarning. Raises CompileError or
-    InfeasibleBudget."""
     code, printed, said = _run_shown([find_binary(binary), *arguments])
     if code == 0:
         _warn(said)
         return printed
     message = as_arguments(said.strip()) or f"stowage {arguments[0]} ended with code {code} and no message"
->>>>>>> ecacc5f (compiler, plan: long commands speak and can be ended; the largest batch in a few plans' time)
     if message.startswith("error: "):
         message = message[len("error: ") :]
     if code == 2 and "STOW1001" in message:
         raise InfeasibleBudget(message)
-<<<<<<< HEAD
-    if done.returncode == 2 and "STOW1002" in message:
+    if code == 2 and "STOW1002" in message:
         raise DoesNotFit(message)
-    raise CompileError(message, done.returncode)
-=======
     raise CompileError(message, code)
->>>>>>> ecacc5f (compiler, plan: long commands speak and can be ended; the largest batch in a few plans' time)
