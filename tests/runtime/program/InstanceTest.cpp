@@ -37,6 +37,19 @@ struct InstanceTest : testing::Test {
   Instance make(uint64_t seed = 3) { return Instance(program, tinyImage(), seed, {}); }
   std::vector<HostArray> batch() const { return {{x.data(), f32, {4, 8}}, {y.data(), i64, {4}}}; }
 
+  /// What the evaluation gives for the batch: scores of 4 rows for 3 classes.
+  std::vector<float> scoresOf(Instance &instance) const {
+    std::vector<float> scores(4 * 3);
+    std::vector<void *> outputs(instance.evalOutputs().size(), nullptr);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (elementCount(instance.evalOutputs()[i].place.shape) == 4 * 3)
+        outputs[i] = scores.data();
+    std::vector<HostArray> samples = batch();
+    samples.resize(instance.evalInputs().size());
+    instance.evaluate(samples, outputs);
+    return scores;
+  }
+
   /// The message of the error that `body` throws.
   template <typename Body> std::string messageOf(const Body &body) {
     try {
@@ -80,17 +93,6 @@ TEST_F(InstanceTest, FindsGraphsByRole) {
   Instance other = make();
   EXPECT_EQ(other.stepInputs().size(), usual.stepInputs().size());
   EXPECT_EQ(other.step(batch()), usual.step(batch()));
-  auto scoresOf = [&](Instance &instance) {
-    std::vector<float> scores(4 * 3);
-    std::vector<void *> outputs(instance.evalOutputs().size(), nullptr);
-    for (size_t i = 0; i < outputs.size(); ++i)
-      if (elementCount(instance.evalOutputs()[i].place.shape) == 4 * 3)
-        outputs[i] = scores.data();
-    std::vector<HostArray> samples = batch();
-    samples.resize(instance.evalInputs().size());
-    instance.evaluate(samples, outputs);
-    return scores;
-  };
   EXPECT_EQ(scoresOf(other), scoresOf(usual));
   EXPECT_NE(scoresOf(other), std::vector<float>(4 * 3));
   program.graphs.pop_back();
@@ -101,14 +103,7 @@ TEST_F(InstanceTest, FindsGraphsByRole) {
 // alone; and that arrays which do not belong together, or are empty, are refused.
 TEST_F(InstanceTest, MeasuresAnyNumberOfRows) {
   Instance instance = make(), untouched = make();
-  std::vector<float> scores(4 * 3);
-  std::vector<void *> outputs(instance.evalOutputs().size(), nullptr);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (elementCount(instance.evalOutputs()[i].place.shape) == 4 * 3)
-      outputs[i] = scores.data();
-  std::vector<HostArray> inputs = batch();
-  inputs.resize(instance.evalInputs().size());
-  instance.evaluate(inputs, outputs);
+  const std::vector<float> scores = scoresOf(instance);
   std::vector<double> losses;
   int64_t correct = 0;
   for (size_t row = 0; row < 4; ++row) {
