@@ -29,10 +29,14 @@ int inspect(const CommandLine &line, const Request &request) {
     throw Error::badInput("--times needs --format=html; the times as text or as a trace are what "
                           "./model train --profile prints and writes");
   const Plan plan = planFromAny(files.front(), request.source.options);
-  if (request.times)
-    writeReport(drawTimes(plan, StepTimes::load(*request.times, plan)), request.place);
-  else
+  if (request.place.format != "html") {
     writePlan(plan, request.place);
+    return 0;
+  }
+  const std::optional<Card> card = cardFromAny(files.front(), request.source.options);
+  writeReport(request.times ? drawTimes(plan, StepTimes::load(*request.times, plan), card)
+                            : drawPlan(plan, card),
+              request.place);
   return 0;
 }
 

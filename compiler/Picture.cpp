@@ -21,15 +21,15 @@ std::string drawPage(const PictureData &data) {
   return text += page.substr(at + place.size());
 }
 
-std::string drawPlan(const Plan &plan) {
+std::string drawPlan(const Plan &plan, const std::optional<Card> &card) {
   PictureData data;
-  data.add(plan, "");
+  data.add(plan, "", nullptr, card);
   return drawPage(data);
 }
 
-std::string drawTimes(const Plan &plan, const StepTimes &times) {
+std::string drawTimes(const Plan &plan, const StepTimes &times, const std::optional<Card> &card) {
   PictureData data;
-  data.add(plan, "", &times);
+  data.add(plan, "", &times, card);
   return drawPage(data);
 }
 

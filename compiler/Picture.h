@@ -4,6 +4,7 @@
 #include "compiler/PictureData.h"
 #include "runtime/format/Plan.h"
 
+#include <optional>
 #include <string>
 
 namespace stow {
@@ -12,11 +13,11 @@ namespace stow {
 /// the data is base64.
 std::string drawPage(const PictureData &data);
 
-/// The page of one plan.
-std::string drawPlan(const Plan &plan);
+/// The page of one plan, with the card that it is to fit where one is known.
+std::string drawPlan(const Plan &plan, const std::optional<Card> &card);
 
 /// The same with what a run of the plan took beside what was planned.
-std::string drawTimes(const Plan &plan, const StepTimes &times);
+std::string drawTimes(const Plan &plan, const StepTimes &times, const std::optional<Card> &card);
 
 /// The page of two plans beside each other. The labels tell them apart: file names, for example.
 std::string drawComparison(const Plan &before, const Plan &after, const std::string &beforeLabel,

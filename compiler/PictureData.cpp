@@ -3,6 +3,7 @@
 #include "runtime/format/PlanJson.h"
 #include "runtime/report/Explain.h"
 #include "runtime/report/Remedies.h"
+#include "runtime/report/Verdict.h"
 
 #include <zlib.h>
 
@@ -179,12 +180,15 @@ Json PictureData::stepColumns(const std::vector<PlannedStep> &steps) {
   return columns;
 }
 
-size_t PictureData::add(const Plan &plan, const std::string &label, const StepTimes *times) {
+size_t PictureData::add(const Plan &plan, const std::string &label, const StepTimes *times,
+                        const std::optional<Card> &card) {
   Json entry;
   entry["label"] = label;
   Json &summary = entry["summary"] = toJsonValue(plan);
   for (const char *key : {"buffers", "graphs", "strings"})
     summary.erase(key);
+  if (card)
+    summary["verdict"] = toJsonValue(judge(plan, *card));
   Json &graphs = entry["graphs"] = Json::array();
   for (const GraphPlan &graph : plan.graphs) {
     Json packed;

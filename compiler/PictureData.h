@@ -6,9 +6,11 @@
 
 #include "compiler/StepTimes.h"
 #include "runtime/base/Json.h"
+#include "runtime/format/Card.h"
 #include "runtime/format/Plan.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +18,10 @@ namespace stow {
 
 class PictureData {
 public:
-  /// Adds a plan, with what a run of it took; `label` tells it from others on the page. Returns its
-  /// number.
-  size_t add(const Plan &plan, const std::string &label, const StepTimes *times = nullptr);
+  /// Adds a plan, with what a run of it took and the card that it is to fit; `label` tells it from
+  /// others on the page. Returns its number.
+  size_t add(const Plan &plan, const std::string &label, const StepTimes *times = nullptr,
+             const std::optional<Card> &card = std::nullopt);
 
   size_t planCount() const { return plans.size(); }
 

@@ -4,6 +4,8 @@
 #include "codegen/SealFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/InputFile.h"
+#include "runtime/base/Json.h"
+#include "runtime/format/PlanJson.h"
 #include "runtime/format/Program.h"
 
 #include "llvm/Support/MemoryBuffer.h"
@@ -40,6 +42,31 @@ Plan planOfObject(MemoryBufferRef buffer, const std::string &path) {
   return programFromJson({json.data(), length}).plan;
 }
 
+std::unique_ptr<MemoryBuffer> openPlanFile(const std::string &path) {
+  if (std::filesystem::exists(path))
+    const InputFile file(path); // which opens no pipe and no device
+  ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFile(path);
+  if (!buffer)
+    throw Error::badInput("cannot read \"" + path + "\": " + buffer.getError().message() +
+                          expected);
+  return std::move(*buffer);
+}
+
+std::string_view textOf(const MemoryBuffer &buffer) {
+  return {buffer.getBufferStart(), buffer.getBufferSize()};
+}
+
+bool isJson(const MemoryBuffer &buffer) { return buffer.getBuffer().ltrim().starts_with("{"); }
+
+/// What `read` finds; its errors name the file.
+template <typename Read> auto readingJson(const std::string &path, Read read) {
+  try {
+    return read();
+  } catch (const Error &error) {
+    throw Error::badInput("cannot read \"" + path + "\": " + error.what() + expected);
+  }
+}
+
 } // namespace
 
 bool isModelFile(const std::string &path) {
@@ -47,20 +74,25 @@ bool isModelFile(const std::string &path) {
 }
 
 Plan readPlanFile(const std::string &path) {
-  if (std::filesystem::exists(path))
-    const InputFile file(path); // which opens no pipe and no device
-  ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFile(path);
-  if (!buffer)
-    throw Error::badInput("cannot read \"" + path + "\": " + buffer.getError().message() +
-                          expected);
-  const StringRef text = (*buffer)->getBuffer();
-  if (!text.ltrim().starts_with("{"))
-    return planOfObject(**buffer, path);
-  try {
-    return planFromJson({text.data(), text.size()});
-  } catch (const Error &error) {
-    throw Error::badInput("cannot read \"" + path + "\": " + error.what() + expected);
-  }
+  const std::unique_ptr<MemoryBuffer> buffer = openPlanFile(path);
+  if (!isJson(*buffer))
+    return planOfObject(*buffer, path);
+  return readingJson(path, [&] { return planFromJson(textOf(*buffer)); });
+}
+
+std::optional<Card> readCardFile(const std::string &path) {
+  const std::unique_ptr<MemoryBuffer> buffer = openPlanFile(path);
+  if (!isJson(*buffer))
+    return std::nullopt;
+  return readingJson(path, [&]() -> std::optional<Card> {
+    const Json json = parseJson(textOf(*buffer), "plan");
+    const JsonNode plan(json, "plan");
+    if (!plan.has("verdict"))
+      return std::nullopt;
+    const JsonNode verdict = plan.at("verdict");
+    return Card{verdict.text("card"), verdict.count("card_bytes"), verdict.count("system_bytes"),
+                verdict.count("process_bytes")};
+  });
 }
 
 } // namespace stow

@@ -1,5 +1,6 @@
 #include "compiler/PlanSource.h"
 
+#include "compiler/CardVerdict.h"
 #include "compiler/Pipeline.h"
 #include "compiler/PlanFile.h"
 #include "compiler/Registration.h"
@@ -42,6 +43,15 @@ Plan planFromAny(const std::string &path, const CompileOptions &given) {
   prepareContext(context);
   StageTimer timer;
   return compileToPlan(context, options, timer).plan;
+}
+
+std::optional<Card> cardFromAny(const std::string &path, const CompileOptions &given) {
+  if (!isModelFile(path))
+    return readCardFile(path);
+  CompileOptions options = given;
+  options.modelPath = path;
+  finishOptions(options);
+  return cardOf(options);
 }
 
 } // namespace stow

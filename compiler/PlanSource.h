@@ -4,6 +4,7 @@
 #include "compiler/Options.h"
 #include "runtime/format/Plan.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,8 @@ void refuseIdleFlags(const CommandLine &line, const PlanSource &source);
 
 /// The plan in a file (PlanFile.h), or of the model in it as `options` ask for. Throws Error.
 Plan planFromAny(const std::string &path, const CompileOptions &options);
+
+/// The card that such a plan is to fit, if one is known: a plan's JSON has it in its verdict.
+std::optional<Card> cardFromAny(const std::string &path, const CompileOptions &options);
 
 } // namespace stow

@@ -20,7 +20,7 @@ namespace {
 const std::vector<PlanFormat> &allFormats() {
   static const std::vector<PlanFormat> all = [] {
     std::vector<PlanFormat> formats(planFormatTable().begin(), planFormatTable().end());
-    formats.push_back({"html", drawPlan});
+    formats.push_back({"html", [](const Plan &plan) { return drawPlan(plan, std::nullopt); }});
     return formats;
   }();
   return all;
@@ -73,6 +73,8 @@ void writePlan(const Plan &plan, const std::optional<Verdict> &verdict, const Re
     Json json = toJsonValue(plan);
     json["verdict"] = toJsonValue(*verdict);
     writeReport(dumpJsonLines(json) + "\n", place);
+  } else if (verdict && place.format == "html") {
+    writeReport(drawPlan(plan, verdict->card), place);
   } else {
     writePlan(plan, place);
   }

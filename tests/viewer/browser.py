@@ -354,6 +354,8 @@ def small_network(pages: Pages) -> None:
     again = pages.work / "again.html"
     pages.run("inspect", ROOT / "models" / "digits_cnn.onnx", "--memory-budget=65%", "--optimizer=adamw:lr=1e-3", "--threads=1",
               "--format=html", "-o", again)
+    page = pages.open(again)
+    expect(page.drawn()["map"]["card"] is None and "card" not in page.text("#figures"), f"a card where none is known: {page.state()['map']['card']}")
     expect(again.read_bytes() == (pages.work / "digits.html").read_bytes(), "inspect of a model and of its plan differ")
 
 
@@ -621,17 +623,60 @@ def check_names(page: Page) -> None:
         expect(shown == label, f"{label} is shown as {shown}")
 
 
+def known_card(pages: Pages) -> None:
+    """A target's card, and --card's, far above a small arena; what inspects a plan or plans a model knows the same one."""
+    model, planned, asked, again = ROOT / "models" / "digits_cnn.onnx", *(pages.work / f"card.{end}" for end in ("json", "html", "again.html"))
+    for words, sources in ((("--threads=1", "--card=24GiB"), [(planned,)]), (("--target=cuda:rtx4090",), [(planned,), (model, "--target=cuda:rtx4090")])):
+        pages.run("plan", model, *words, "--format=json", "-o", planned)
+        pages.run("plan", model, *words, "--format=html", "-o", asked)
+        for source in sources:
+            pages.run("inspect", *source, "--format=html", "-o", again)
+            expect(again.read_bytes() == asked.read_bytes(), f"inspect {source} knows another card than plan {words}")
+        page = pages.open(asked)
+        card, name = page.drawn()["map"]["card"], json.loads(planned.read_text())["verdict"]["card"]
+        expect(card["y"] < 0 and f"{name}: 2" in card["text"] and "times as much" in card["text"], f"a card far above the arena is told as {card}")
+        expect(name in page.text("#figures") and "to spare" in page.text("#figures"), page.text("#figures"))
+        pages.close(page)
+
+
+def line_pixels(page: Page) -> list[int]:
+    """How many pixels of each row of the map have the colour of the card's line."""
+    return page.js("""(() => { const canvas = document.querySelector('#map');
+      const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+      const counts = new Array(canvas.height).fill(0);
+      for (let i = 0; i < data.length; i += 4)
+        if (data[i] > data[i + 1] + 40 && data[i + 2] > data[i + 1] + 60) ++counts[Math.floor(i / 4 / canvas.width)];
+      return counts; })()""")
+
+
+def check_card(page: Page, plan: dict) -> None:
+    """The card's line lies at what the arena may take of it."""
+    verdict = plan["verdict"]
+    drawn = page.drawn()["map"]
+    expect(verdict["card"] in drawn["card"]["text"], f"the card's line says {drawn['card']}")
+    rows, y = line_pixels(page), int(drawn["card"]["y"])
+    expect(max(rows[y - 1:y + 2]) > 300 and rows[y + 12] < 30, f"the card's line at {y} has {rows[y - 2:y + 13]} pixels")
+    over = [b for b in plan["buffers"] if b["offset"] >= verdict["usable_bytes"]]
+    under = [b for b in plan["buffers"] if plan["persistent_bytes"] <= b["offset"] and b["offset"] + b["size"] <= verdict["usable_bytes"]]
+    places = [[page.js("stowage.app.map.placeOf(arguments[0]).y", plan["buffers"].index(b)) for b in part] for part in (over, under)]
+    expect(max(places[0]) < drawn["card"]["y"] < min(places[1]), f"the card's line {drawn['card']} lies among {places}")
+    shown = page.text("#figures")
+    expect(verdict["card"] in shown and "1.00 GiB too much" in shown, f"the figures are {shown}")
+
+
 def layered_model(pages: Pages) -> None:
     """Sixteen layers of a language model, as PyTorch's exporter names their nodes."""
     source, html = pages.fabricated("layered"), pages.work / "layered.html"
     pages.run("inspect", source, "--format=html", "-o", html)
     page = pages.open(html)
-    check_against_plan(page, json.loads(source.read_text()))
+    plan = json.loads(source.read_text())
+    check_against_plan(page, plan)
     check_names(page)
+    check_card(page, plan)
     pages.close(page)
 
 
-CHECKS = [frontier, compare, times, small_network, shared_storage, hostile_names, layered_model]
+CHECKS = [frontier, compare, times, small_network, shared_storage, hostile_names, known_card, layered_model]
 LONG = [long_step, resnet18, gpt2]
 
 

@@ -6,7 +6,7 @@ import { showDetails } from "./details";
 import { byId, element } from "./dom";
 import { FrontierView } from "./frontier";
 import { LiveTable } from "./live";
-import { MapView } from "./map";
+import { cardOf, ceilingOf, MapView } from "./map";
 import { showOverview } from "./overview";
 import { formatPlace, parsePlace } from "./place";
 import { Graph, Picture, Plan } from "./plan";
@@ -312,6 +312,9 @@ export class App {
       ["arena", formatBytes(s.arena_bytes), formatBytesExact(s.arena_bytes)],
       ["lower bound", formatBytes(s.lower_bound_bytes), `${formatBytesExact(s.lower_bound_bytes)}; packing: ${s.status}`],
     ];
+    if (s.verdict)
+      figures.push([shorten(s.verdict.card, 24), s.verdict.fits ? `fits, ${formatBytes(s.verdict.spare_bytes)} to spare`
+        : `${formatBytes(-s.verdict.spare_bytes)} too much`, shorten(s.verdict.text, 300)]);
     if (s.without_recompute_bytes > s.arena_bytes)
       figures.push(["everything kept", formatBytes(s.without_recompute_bytes), formatBytesExact(s.without_recompute_bytes)]);
     if (s.extra_time_fraction > 0)
@@ -400,7 +403,7 @@ export class App {
     this.keepPlace();
     this.map.show({
       graph: this.graph, coloring: this.coloring, persistentBytes: summary.persistent_bytes, arenaBytes: summary.arena_bytes,
-      ceilingBytes: summary.arena_bytes, lowerBoundBytes: this.graph.lowerBound, matches: this.shown(), selected: this.selected, pointed: this.pointed,
+      ceilingBytes: ceilingOf(summary), card: cardOf(summary), lowerBoundBytes: this.graph.lowerBound, matches: this.shown(), selected: this.selected, pointed: this.pointed,
       instant: this.instant, hoverStep: this.hoverStep, isDark: this.isDark,
       showLinks: byId<HTMLInputElement>("links").checked,
     });

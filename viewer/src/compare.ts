@@ -2,7 +2,7 @@
 import { colorBy, Coloring, css, Mode } from "./colors";
 import { compareGraphs, Difference, fullestGraph } from "./difference";
 import { element } from "./dom";
-import { MapView } from "./map";
+import { cardOf, ceilingOf, MapView } from "./map";
 import { Graph, Plan } from "./plan";
 import { formatBytes, formatChange, formatPercent, formatSeconds, groupDigits, shorten } from "./text";
 
@@ -147,12 +147,12 @@ export class CompareView {
   }
 
   private redraw(): void {
-    const ceiling = Math.max(...this.sides.map((side) => this.plans[side.plan].summary.arena_bytes));
+    const ceiling = Math.max(...this.sides.map((side) => ceilingOf(this.plans[side.plan].summary)));
     for (const side of this.sides) {
       const graph = this.graphOf(side);
       const { summary } = this.plans[side.plan];
       side.map.show({ graph, coloring: this.coloringOf(graph), persistentBytes: summary.persistent_bytes,
-        arenaBytes: summary.arena_bytes, ceilingBytes: ceiling, lowerBoundBytes: graph.lowerBound, matches: null,
+        arenaBytes: summary.arena_bytes, ceilingBytes: ceiling, card: cardOf(summary), lowerBoundBytes: graph.lowerBound, matches: null,
         selected: side.selected, pointed: -1, instant: side.instant, hoverStep: -1, isDark: this.isDark, showLinks: false });
     }
   }

@@ -13,7 +13,8 @@
 // State lives all the time and is often either most of the arena or hardly any of it; its own scale
 // lets a large model still show its activations.
 import { Coloring } from "./colors";
-import { Graph } from "./plan";
+import { Graph, Summary } from "./plan";
+import { shorten } from "./text";
 import { Axis, around, held, moved, zoomed } from "./view";
 import { MapPainter, Regions, regionsOf } from "./paint";
 
@@ -30,7 +31,8 @@ export interface MapContent {
   persistentBytes: number;
   arenaBytes: number;
   lowerBoundBytes: number;
-  ceilingBytes: number;            ///< top of the addresses: the arena, or the larger one of two
+  ceilingBytes: number;            ///< top of the addresses: ceilingOf the plan, or the larger one of two
+  card: { name: string; bytes: number } | null; ///< what the arena may take on it
   matches: Uint8Array | null;      ///< of a search: 1 where it matches
   selected: number;
   pointed: number; ///< outlined
@@ -38,6 +40,17 @@ export interface MapContent {
   hoverStep: number;
   isDark: boolean;
   showLinks: boolean;
+}
+
+/// What a plan says of its card, for the map.
+export function cardOf({ verdict }: Summary): MapContent["card"] {
+  return verdict ? { name: shorten(verdict.card, 30), bytes: verdict.usable_bytes } : null;
+}
+
+/// The map reaches up to the card's line, unless most of it would be empty.
+export function ceilingOf(summary: Summary): number {
+  const usable = summary.verdict?.usable_bytes ?? 0;
+  return usable <= 1.5 * summary.arena_bytes ? Math.max(summary.arena_bytes, usable) : summary.arena_bytes;
 }
 
 const LEAST_STEPS = 4;

@@ -15,6 +15,7 @@ export interface Regions {
   axisTop: number;
 }
 
+const CARD_DASH = [10, 3, 2, 3];
 const LEFT = 70, RIGHT = 10, GAP = 17, AXIS = 34, CURVE = 74;
 
 export function regionsOf(width: number, height: number, content: MapContent): Regions {
@@ -32,12 +33,12 @@ export function regionsOf(width: number, height: number, content: MapContent): R
 }
 
 interface Inks {
-  text: string; faint: string; grid: string; area: string; accent: string; bound: string; strong: string;
+  text: string; faint: string; grid: string; area: string; accent: string; bound: string; card: string; strong: string;
 }
 const LIGHT: Inks = { text: "#3d444d", faint: "#6e7781", grid: "#e3e6ea", area: "#f4f5f7", accent: "#0b57d0",
-  bound: "#b3261e", strong: "#0a0c10" };
+  bound: "#b3261e", card: "#8430c8", strong: "#0a0c10" };
 const DARK: Inks = { text: "#c4cad2", faint: "#8b949e", grid: "#272d35", area: "#12161c", accent: "#8ab4f8",
-  bound: "#ff8a80", strong: "#ffffff" };
+  bound: "#ff8a80", card: "#c9a0ff", strong: "#ffffff" };
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
 export interface FrameReport {
@@ -46,11 +47,12 @@ export interface FrameReport {
   labels: number;
   links: number;       ///< arcs from first runs to clones
   marks: Record<MarkKind, number>; ///< of further values in a buffer
+  card: { y: number; text: string } | null; ///< the card's line; above the canvas where y is negative
   frameMs: number;
 }
 
 function emptyReport(): FrameReport {
-  return { rectangles: 0, aggregated: 0, labels: 0, links: 0, marks: { in_place: 0, view: 0, part: 0 }, frameMs: 0 };
+  return { rectangles: 0, aggregated: 0, labels: 0, links: 0, marks: { in_place: 0, view: 0, part: 0 }, card: null, frameMs: 0 };
 }
 
 export class MapPainter {
@@ -95,6 +97,7 @@ export class MapPainter {
       this.drawBoxes(this.state, regions, steps, { low: 0, high: content.persistentBytes }, regions.stateTop,
         regions.stateHeight, report);
     this.drawLimits(regions, addresses);
+    report.card = this.drawCard(regions, addresses);
     if (content.showLinks || content.selected >= 0)
       this.drawLinks(regions, steps, addresses, report);
     if (content.pointed >= 0 && content.pointed !== content.selected)
@@ -342,7 +345,7 @@ export class MapPainter {
 
   /// The live bytes of every category, stacked; per pixel, the fullest of its steps.
   private drawCurve(regions: Regions, steps: Axis): void {
-    const { graph, coloring, arenaBytes, ceilingBytes } = this.content;
+    const { graph, coloring, arenaBytes, ceilingBytes, card } = this.content;
     const context = this.context;
     if (this.bands.key !== coloring.of) {
       const live = coloring.categories.map((_, c) => graph.sumLive((b) => coloring.of[b] === c));
@@ -381,6 +384,8 @@ export class MapPainter {
     }
     this.rule(left, yOf(graph.lowerBound), width, this.inks.bound, [5, 3]);
     this.rule(left, yOf(arenaBytes), width, this.inks.text, []);
+    if (card && card.bytes < top)
+      this.rule(left, yOf(card.bytes), width, this.inks.card, CARD_DASH);
     context.font = `10.5px ${FONT}`;
     context.textAlign = "right";
     context.textBaseline = "middle";
@@ -428,6 +433,30 @@ export class MapPainter {
       }
     }
     context.textAlign = "left";
+  }
+
+  /// What the arena may take on the card: a line, or where that is far above the arena, words.
+  private drawCard(regions: Regions, addresses: Axis): FrameReport["card"] {
+    const { card, persistentBytes, arenaBytes } = this.content;
+    if (!card)
+      return null;
+    const isInState = card.bytes < persistentBytes;
+    const axis = isInState ? { low: 0, high: persistentBytes } : addresses;
+    const [top, height] = isInState ? [regions.stateTop, regions.stateHeight] : [regions.upperTop, regions.upperHeight];
+    const y = top + height * (1 - (card.bytes - axis.low) / (axis.high - axis.low));
+    const isShown = y >= top && y <= top + height;
+    if (!isShown && card.bytes < addresses.high)
+      return null; // below what is zoomed to
+    const times = arenaBytes > 0 ? card.bytes / arenaBytes : 1;
+    const text = `${card.name}: ${formatBytes(card.bytes)} for the arena${isShown || times < 1.5 ? "" : `, ${times < 10 ? times.toFixed(1) : groupDigits(times)} times as much as it takes`}`;
+    const context = this.context;
+    context.font = `10.5px ${FONT}`;
+    context.textAlign = "left";
+    context.textBaseline = isShown && y > top + 14 ? "bottom" : "top";
+    if (isShown)
+      this.rule(regions.left, y, regions.width, this.inks.card, CARD_DASH);
+    this.outlined(isShown ? text : `\u2191 ${text}`, regions.left + 6, isShown ? y + (y > top + 14 ? -1 : 2) : top + 2, this.inks.card);
+    return { y: isShown ? y : -1, text };
   }
 
   private outlined(text: string, x: number, y: number, color: string): void {

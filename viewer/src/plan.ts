@@ -4,6 +4,13 @@
 // graph. What a plan does not know is null or an empty string, and left out of the page.
 import { nameByModule } from "./text";
 
+/// What the arena may take on the card that the step is to fit.
+export interface Verdict {
+  text: string; ///< "Stowage: 20.04 GiB; rtx4090: 23.65 GiB (22.65 GiB usable): fits, 2.61 GiB to spare"
+  fits: boolean; spare_bytes: number; ///< negative: what is missing
+  card: string; card_bytes: number; usable_bytes: number;
+}
+
 export interface Summary {
   model: string;
   arena_bytes: number;
@@ -18,6 +25,7 @@ export interface Summary {
   without_recompute_bytes: number;
   outside_arena_bytes: number; ///< 0: not known
   outside_note?: string;
+  verdict?: Verdict; ///< absent where no card is known
   alignment: number;
   notes: string[];
   breakdown: Record<string, number>;
