@@ -1,5 +1,5 @@
-// What colours say. Categories are few and told apart by people who are colour-blind: Okabe and Ito's
-// eight for kinds and types, viridis for everything that has an order.
+// What colours say. Categories are few and told apart by people who are colour-blind, as the tests of this folder simulate it:
+// Okabe and Ito's for kinds and types, with three dark ones where they are too few, viridis for everything that has an order.
 import { Graph } from "./plan";
 import { formatSeconds } from "./text";
 
@@ -19,16 +19,19 @@ export interface Coloring {
 
 const OKABE_ITO: Record<string, Rgb> = {
   blue: [0, 114, 178], sky: [86, 180, 233], green: [0, 158, 115], orange: [230, 159, 0],
-  vermilion: [213, 94, 0], purple: [204, 121, 167], yellow: [240, 228, 66], grey: [140, 144, 150],
+  vermilion: [213, 94, 0], purple: [204, 121, 167], yellow: [240, 228, 66], grey: [60, 63, 68],
 };
 
 const KINDS: [string, Rgb][] = [
   ["activation", OKABE_ITO.sky], ["gradient", OKABE_ITO.orange], ["workspace", OKABE_ITO.vermilion],
   ["input", OKABE_ITO.purple], ["output", OKABE_ITO.yellow], ["parameter", OKABE_ITO.blue],
   ["optimizer", OKABE_ITO.green], ["statistic", OKABE_ITO.grey],
-  ["accumulator", [120, 94, 40]],
+  ["accumulator", [90, 60, 20]],
 ];
-const RECOMPUTED: Rgb = [38, 132, 196];
+const RECOMPUTED: Rgb = [30, 30, 90];
+
+/// What colours of kinds mean, all that a legend may show beside each other.
+export const KIND_COLORS: [string, Rgb][] = [KINDS[0], ["recomputed", RECOMPUTED], ...KINDS.slice(1)];
 
 export function colorOfKind(kind: string): Rgb { return KINDS.find(([name]) => name === kind)?.[1] ?? OKABE_ITO.grey; }
 
@@ -85,16 +88,15 @@ function categorized(graph: Graph, keys: [string, Rgb][], keyOf: (b: number) => 
 }
 
 function byKind(graph: Graph): Coloring {
-  const keys: [string, Rgb][] = [...KINDS];
-  keys.splice(1, 0, ["recomputed", RECOMPUTED]);
-  return categorized(graph, keys, (b) => graph.isRecomputed(b) ? "recomputed" : graph.kindOf(b));
+  return categorized(graph, KIND_COLORS, (b) => graph.isRecomputed(b) ? "recomputed" : graph.kindOf(b));
 }
+
+export const TYPE_COLORS: Rgb[] = [OKABE_ITO.sky, OKABE_ITO.orange, OKABE_ITO.green, OKABE_ITO.purple, OKABE_ITO.blue,
+  OKABE_ITO.vermilion, OKABE_ITO.yellow, OKABE_ITO.grey];
 
 function byType(graph: Graph): Coloring {
   const names = [...new Set(Array.from({ length: graph.count }, (_, b) => graph.dtypeOf(b)))].sort();
-  const colors = [OKABE_ITO.sky, OKABE_ITO.orange, OKABE_ITO.green, OKABE_ITO.purple, OKABE_ITO.blue,
-    OKABE_ITO.vermilion, OKABE_ITO.yellow, OKABE_ITO.grey];
-  return categorized(graph, names.map((name, i) => [name, colors[i % colors.length]]), (b) => graph.dtypeOf(b));
+  return categorized(graph, names.map((name, i) => [name, TYPE_COLORS[i % TYPE_COLORS.length]]), (b) => graph.dtypeOf(b));
 }
 
 /// A module with more of the map than this is shown by its parts: the repeated block of a language model, say.
