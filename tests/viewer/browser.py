@@ -107,6 +107,9 @@ def check_overview(page: Page, plan: dict) -> None:
     said = page.text("#details")
     for words in [plan.get("outside_note", ""), *plan["notes"]]:
         expect(words in said or len(words) > 1000, f"the overview lacks {words}: {said}")
+    bottom = page.js("[...document.querySelectorAll('#savings tbody tr, #remedies li')].slice(0, 2).map((e) => e.getBoundingClientRect().bottom)")
+    end = page.js("document.querySelector('.details').getBoundingClientRect().bottom")
+    expect(not bottom or 0 < min(bottom) and max(bottom) <= end, f"what could be smaller is seen only after scrolling: {bottom}, {end} are shown")
     graph = plan["graphs"][0]
     peak, again = graph["peak_step"], [step for step in graph["steps"] if "recomputes" in step]
     expect((f"Computed twice: {len(again):,} of" in said) == bool(again), f"{len(again)} commands run again: {said}")

@@ -92,9 +92,13 @@ function sums(plan: Plan, events: OverviewEvents): HTMLElement {
     { type: "button", class: "link", onclick: () => events.pin(advice.graph, graph.peakStep) },
     `step ${groupDigits(graph.peakStep)} of ${groupDigits(graph.stepCount)}`), near > 0 ?
     `; ${groupDigits(near)} more come${near === 1 ? "s" : ""} within 5\u00a0%.` : "; no other comes within 5\u00a0%.");
-  return fold("What fills the arena at its fullest", true, peak ?? null, element("table", { id: "sums" }, element("tbody", {}, ...rows)),
-    element("p", { class: "hint" }, `Packing: ${shorten(summary.status || "unknown", 60)}` +
-      (summary.lower_bound_bytes === arena ? ", equal to the lower bound" : `; the lower bound is ${formatBytesExact(summary.lower_bound_bytes)}`)),
+  return fold("What fills the arena at its fullest", true, peak ?? null, element("table", { id: "sums" }, element("tbody", {}, ...rows)));
+}
+
+/// How it was packed, what lies outside, and what else is to be said: read once.
+function notes({ summary }: Plan): HTMLElement {
+  return fold("Notes", true, element("p", { class: "hint" }, `Packing: ${shorten(summary.status || "unknown", 60)}` +
+      (summary.lower_bound_bytes === summary.arena_bytes ? ", equal to the lower bound" : `; the lower bound is ${formatBytesExact(summary.lower_bound_bytes)}`)),
     summary.outside_note ? element("p", { class: "hint" }, `Outside the arena: ${shorten(summary.outside_note, 1000)}`) : null,
     ...(summary.notes ?? []).map((note) => element("p", { class: "hint" }, shorten(note, 1000))));
 }
@@ -163,7 +167,7 @@ function less(plan: Plan, events: OverviewEvents): HTMLElement {
   const changes = (answer: string): string => answer === "no" ? "" : answer === "yes" ? "; changes results" : `; changes results ${answer}`;
   const other = (remedy: Remedy): HTMLElement => element("li", {}, element("strong", { title: formatBytesExact(remedy.gain) },
     formatBytes(remedy.gain)), ` ${shorten(remedy.text, 1200)}${changes(remedy.changes)}`);
-  return fold("Where it could be smaller", advice.repeated.first.length === 0, ...cheapest,
+  return fold("Where it could be smaller", true, ...cheapest,
     advice.remedies.length ? element("p", {}, "Other ways, by what they gain:") : null,
     element("ul", { id: "remedies" }, ...advice.remedies.map(other)));
 }
@@ -175,7 +179,7 @@ export function showOverview(into: HTMLElement, plan: Plan, events: OverviewEven
   let overview = made.get(plan);
   if (!overview)
     made.set(plan, overview = element("div", { class: "overview" }, sums(plan, events),
-      ...(plan.advice ? [repeated(plan, events), less(plan, events), scratch(plan, events)].filter((part) => part !== null) : [])));
+      ...(plan.advice ? [less(plan, events), repeated(plan, events), scratch(plan, events)].filter((part) => part !== null) : []), notes(plan)));
   if (into.firstChild !== overview || into.childNodes.length !== 1)
     into.replaceChildren(overview);
 }
