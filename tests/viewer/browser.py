@@ -265,6 +265,10 @@ def check_search(page: Page, plan: dict, pattern: str) -> None:
     page.keys(pattern)
     state = page.drawn()
     expect(state["matches"] == expected > 0, f"{pattern} finds {state['matches']}, expected {expected}")
+    live, found = ([i for i, b in enumerate(plan["buffers"]) if b["begin"] <= state["instant"] < b["end"] and (not only or matches(b))] for only in (False, True))
+    dimmed, leaves = state["treemap"]["dimmed"], state["treemap"]["leaves"]
+    expect(leaves - len(found) <= dimmed <= len(live) - len(found) and (dimmed > 0) == (len(live) > len(found)),
+           f"{dimmed} of {leaves} areas of the treemap are dimmed, {len(found)} of {len(live)} live buffers match")
     page.keys("\ue007")  # Enter: the largest match
     expect(page.state()["selected"] >= 0, "Enter selects no match")
     box = page.element("#search")

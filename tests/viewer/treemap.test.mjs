@@ -15,6 +15,15 @@ test("groups add up, larger ones first; chains of single groups are one", () => 
   assert.deepEqual(root.children[0].children.map((node) => node.name), ["conv1", "conv2"]);
 });
 
+test("repeated layers lie in order, whatever their bytes", () => {
+  const sizes = [["head"], 90, ["layers", "10", "mlp"], 70, ["layers", "2"], 10, ["layers", "0"], 30, ["layers", "9"], 80, ["layers", "norm"], 99];
+  const all = [...Array(sizes.length / 2).keys()];
+  const root = groupByModule([...all, ...all], (b) => sizes[2 * b], (b) => sizes[2 * b + 1], String);
+  const layers = root.children.find((node) => node.name === "layers");
+  assert.deepEqual(layers.children.map((node) => node.name), ["0", "2", "9", "10.mlp", "norm"]);
+  assert.deepEqual(root.children.map((node) => node.name), ["layers", "head"]);
+});
+
 test("areas of siblings are to each other as their bytes, and do not overlap", () => {
   const areas = layOut(tree(), 400, 200);
   const top = areas.filter((area) => area.depth === 1);

@@ -271,7 +271,7 @@ export class App {
 
   private showTree(step: number): void {
     byId("tree-instant").textContent = step === this.graph.peakStep ? "at the peak" : `at step ${groupDigits(step)}`;
-    this.treemap.show(this.graph, this.graph.liveAt(step), this.coloring, this.selected, this.isDark);
+    this.treemap.show(this.graph, this.graph.liveAt(step), this.coloring, this.selected, this.isDark, this.shown());
   }
 
   private showLegend(step: number): void {
@@ -303,6 +303,7 @@ export class App {
       hidden.add(category);
     this.hidden = hidden.size ? hidden : null;
     this.showLegend(this.instant);
+    this.showTree(this.instant);
     this.redraw();
   }
 
@@ -380,6 +381,7 @@ export class App {
       `${groupDigits(result.list.length)} of ${groupDigits(this.graph.count)}, ${formatBytes(result.list.reduce((sum, b) => sum + this.graph.size[b], 0))}` : "");
     byId("search").setAttribute("aria-invalid", String(result.problem !== null));
     byId<HTMLButtonElement>("next").disabled = byId<HTMLButtonElement>("previous").disabled = !result.list.length;
+    this.showTree(this.instant);
     this.redraw();
   }
 

@@ -46,9 +46,25 @@ export function groupByModule(buffers: number[], pathOf: (b: number) => string[]
     if (node.buffer < 0)
       node.bytes = node.children.reduce((sum, child) => sum + child.bytes, 0);
     node.children.sort((a, b) => b.bytes - a.bytes);
+    layersInOrder(node.children);
   };
   finish(root.node);
   return root.node;
+}
+
+/// The number of a repeated layer, of "3" or "3.mlp"; -1 for others.
+function layerNumber({ name, buffer }: TreeNode): number {
+  const number = /^\d+(?=$|\.)/.exec(name);
+  return buffer < 0 && number ? Number(number[0]) : -1;
+}
+
+/// Repeated layers lie in their order, before what is beside them: neighbours in the model are neighbours on the map.
+function layersInOrder(nodes: TreeNode[]): void {
+  const layers = nodes.filter((node) => layerNumber(node) >= 0).sort((a, b) => layerNumber(a) - layerNumber(b));
+  if (layers.length < 2)
+    return;
+  const others = nodes.filter((node) => layerNumber(node) < 0);
+  nodes.splice(0, nodes.length, ...layers, ...others);
 }
 
 /// The group at the end of a path, as far as the tree has it, and the names of the groups on the way.
@@ -97,12 +113,13 @@ function squarify(nodes: TreeNode[], x: number, y: number, w: number, h: number,
   while (from < nodes.length && total > 0 && w > 0 && h > 0) {
     const short = Math.min(w, h);
     const perByte = w * h / total;
-    let row = 0, worst = Infinity, to = from;
+    let row = 0, worst = Infinity, to = from, largest = 0, smallest = Infinity;
     for (; to < nodes.length; ++to) {
       const sum = row + nodes[to].bytes;
       const thick = sum * perByte / short;
-      const ratio = Math.max(
-        nodes[from].bytes * perByte / thick / thick, thick * thick / Math.max(nodes[to].bytes * perByte, 1e-12));
+      largest = Math.max(largest, nodes[to].bytes);
+      smallest = Math.min(smallest, nodes[to].bytes);
+      const ratio = Math.max(largest * perByte / thick / thick, thick * thick / Math.max(smallest * perByte, 1e-12));
       if (ratio > worst)
         break;
       worst = ratio;
@@ -132,6 +149,7 @@ function squarify(nodes: TreeNode[], x: number, y: number, w: number, h: number,
 
 export class TreemapView {
   private areas: Area[] = [];
+  private dimmed = 0; ///< leaves that a search does not match
   private draw: () => void = () => {};
   private root: TreeNode = { name: "", bytes: 0, buffer: -1, children: [] };
   private path: string[] = []; ///< parts of the module that is shown alone
@@ -151,9 +169,9 @@ export class TreemapView {
     canvas.addEventListener("pointerleave", () => hover(-1, 0, 0));
   }
 
-  show(graph: Graph, live: number[], coloring: Coloring, selected: number, isDark: boolean): void {
+  show(graph: Graph, live: number[], coloring: Coloring, selected: number, isDark: boolean, matches: Uint8Array | null): void {
     this.root = groupByModule(live, (b) => graph.modulePath(b), (b) => graph.size[b], (b) => graph.label(b));
-    this.draw = () => this.paint(graph, follow(this.root, this.path).node, coloring, selected, isDark);
+    this.draw = () => this.paint(graph, follow(this.root, this.path).node, coloring, selected, isDark, matches);
     this.showTrail();
     this.draw();
   }
@@ -197,7 +215,7 @@ export class TreemapView {
 
   state() {
     return { path: follow(this.root, this.path).names, leaves: this.areas.filter((area) => area.node.buffer >= 0).length,
-      groups: this.areas.filter((area) => area.node.buffer < 0).length - 1 };
+      groups: this.areas.filter((area) => area.node.buffer < 0).length - 1, dimmed: this.dimmed };
   }
 
   private areaAt(x: number, y: number): Area | undefined {
@@ -209,7 +227,8 @@ export class TreemapView {
     return undefined;
   }
 
-  private paint(graph: Graph, root: TreeNode, coloring: Coloring, selected: number, isDark: boolean): void {
+  private paint(graph: Graph, root: TreeNode, coloring: Coloring, selected: number, isDark: boolean,
+    matches: Uint8Array | null): void {
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
     if (!width || !height)
       return;
@@ -221,6 +240,7 @@ export class TreemapView {
     context.clearRect(0, 0, width, height);
     context.textBaseline = "middle";
     this.areas = layOut(root, width, height);
+    this.dimmed = 0;
     for (const area of this.areas) {
       const { node, x, y, width: w, height: h } = area;
       if (area.depth === 0)
@@ -239,10 +259,12 @@ export class TreemapView {
         continue;
       }
       const color = coloring.categories[coloring.of[node.buffer]].color;
-      context.fillStyle = css(color);
+      const isDim = matches !== null && !matches[node.buffer];
+      this.dimmed += isDim ? 1 : 0;
+      context.fillStyle = css(color, isDim ? 0.14 : 1);
       const rim = w > 3 && h > 3 ? 0.5 : 0;
       context.fillRect(x + rim, y + rim, w - 2 * rim, h - 2 * rim);
-      if (w > 44 && h > 14) {
+      if (w > 44 && h > 14 && !isDim) {
         context.fillStyle = css(inkOn(color), 0.9);
         context.font = "10.5px system-ui, 'DejaVu Sans', sans-serif";
         context.fillText(shorten(node.name, Math.max(Math.floor((w - 8) / 6), 4)), x + 5, y + Math.min(h / 2, 11), w - 9);
