@@ -25,7 +25,7 @@ import torch  # noqa: E402
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from models import Case, Output, classifier, images, tokens  # noqa: E402
-from peak_memory import LiveBytes  # noqa: E402
+from peak_memory import steady_peak  # noqa: E402
 
 OPTIMIZERS = {
     "sgd:lr=0.01,momentum=0.9": lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.9),
@@ -110,17 +110,10 @@ CASES = {
 
 
 def measured(case: Case, optimizer: Any) -> int:
-    module, inputs = case.module.train(), list(case.inputs.values())
-    with LiveBytes() as tracker:
-        tracker.add((list(module.parameters()), list(module.buffers()), inputs, case.target))
-        for _ in range(2):
-            optimizer.zero_grad(set_to_none=True)
-            tracker.peak = 0
-            loss = F.cross_entropy(module(*inputs).movedim(case.class_axis, 1), case.target)
-            loss.backward()
-            optimizer.step()
-            del loss
-    return tracker.peak
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(output.movedim(case.class_axis, 1), target)
+
+    return steady_peak(case.module.train(), list(case.inputs.values()), case.target, optimizer, loss)
 
 
 def main() -> None:

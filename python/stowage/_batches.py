@@ -20,13 +20,13 @@ class OtherSizes:
     One arena exists at a time: the state leaves the step's for a file, and comes back with what has become of it.
     """
 
-    def __init__(self, model: Model, batch: int, source: Any) -> None:
-        self._model, self._batch, self._source = model, batch, source
+    def __init__(self, model: Model, batch: int, parts: int, source: Any) -> None:
+        self._model, self._batch, self._parts, self._source = model, batch, parts, source
         self._libraries: "dict[int, Library]" = {}
 
-    def _parts(self, rows: int, parts: int) -> int:
+    def _parts_of(self, rows: int) -> int:
         """In how many batches a step of `rows` samples adds up gradients, none larger than those of the step itself."""
-        most = self._batch // parts
+        most = self._batch // self._parts
         return next(count for count in range(-(-rows // most), rows + 1) if rows % count == 0)
 
     def _library(self, rows: int) -> Library:
@@ -38,17 +38,12 @@ class OtherSizes:
                 raise StowageError(f"expected {self._batch} rows, found {rows}; dynamic_batch=False fixes all sizes")
             print(f"stowage: compiling the step for a batch of {rows} samples, too (drop_last=True leaves it out)", file=sys.stderr)
             path = str(self._source.folder / f"libmodel-{rows}.so")
-            parts = self._parts(rows, self._plan_parts())
-            _tool.run(["compile", *self._source.arguments(with_batch=False), f"--batch={rows}", *([f"--accumulate={parts}"] if parts > 1 else []),
-                       f"--memory-budget={self._model.library.arena_bytes}", "--emit=shared", "-o", path],
-                      self._source.binary)  # fmt: skip
+            # What is computed again is decided by the arena, whatever decided it for the step itself.
+            flags = [flag for flag in self._source.flags if flag.partition("=")[0] not in ("--recompute", "--checkpoint")]
+            _tool.run(["compile", self._source.path, *flags, f"--batch={rows}", f"--accumulate={self._parts_of(rows)}",
+                       f"--memory-budget={self._model.library.arena_bytes}", "--emit=shared", "-o", path], self._source.binary)  # fmt: skip
             self._libraries[rows] = Library(path)
         return self._libraries[rows]
-
-    def _plan_parts(self) -> int:
-        import json
-
-        return int(json.loads(self._model.library.plan_json()).get("batches_per_step", 1))
 
     @contextlib.contextmanager
     def model(self, rows: int) -> "Iterator[Model]":

@@ -145,6 +145,14 @@ def forward_twice(module: Any, example_inputs: Any, position: int) -> "tuple[Any
     return output, not torch.allclose(output, again, rtol=1e-4, atol=1e-5 * float(output.abs().max()))
 
 
+def _is_float(tensor: Any) -> bool:
+    return tensor.elem_type in (1, 10, 11, 16)
+
+
+def _is_number(tensor: Any) -> bool:
+    return tensor.HasField("shape") and not tensor.shape.dim
+
+
 def _float_output(path: Any) -> "tuple[list[str], str, bool]":
     """The file's outputs, the first of floating type, and whether that is a number: the module's own loss."""
     import onnx
@@ -154,20 +162,18 @@ def _float_output(path: Any) -> "tuple[list[str], str, bool]":
     next_values = {line.split("\t")[0] for line in listed.splitlines()}
     outputs = [output for output in graph.output if output.name not in next_values]
     names = [output.name for output in outputs]
-    floats = [output for output in outputs if output.type.tensor_type.elem_type in (1, 10, 11, 16)]
+    floats = [output for output in outputs if _is_float(output.type.tensor_type)]
     if not floats:
         raise ValueError(f"{path}: no output holds floating-point numbers; found {', '.join(names)}")
-    tensor = floats[0].type.tensor_type
-    return names, floats[0].name, tensor.HasField("shape") and not tensor.shape.dim
+    return names, floats[0].name, _is_number(floats[0].type.tensor_type)
 
 
 def computes_loss(path: Any) -> bool:
     """Whether the file has an output `loss` that is a floating-point number."""
     import onnx
 
-    outputs = {output.name: output.type.tensor_type for output in onnx.load(str(path), load_external_data=False).graph.output}
-    found = outputs.get("loss")
-    return found is not None and found.elem_type in (1, 10, 11, 16) and found.HasField("shape") and not found.shape.dim
+    outputs = ((output.name, output.type.tensor_type) for output in onnx.load(str(path), load_external_data=False).graph.output)
+    return any(name == "loss" and _is_float(tensor) and _is_number(tensor) for name, tensor in outputs)
 
 
 def _has_open_batch(path: Any) -> bool:

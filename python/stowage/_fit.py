@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import time
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from ._batches import rows_of
 from ._library import Metrics, StowageError
@@ -96,9 +96,12 @@ class _Schedule:
     def start(self, steps: int, epochs: int) -> None:
         """At the beginning of a run, or after so many steps and whole epochs of it."""
         if self._is_scheduler:
-            for _ in range(steps if self._interval == "step" else epochs):
+            for _ in range(self._count(steps, epochs)):
                 self._advance()
         self._apply(steps, epochs)
+
+    def _count(self, steps: int, epochs: int) -> int:
+        return steps if self._interval == "step" else epochs
 
     def _advance(self) -> None:
         import warnings
@@ -111,7 +114,7 @@ class _Schedule:
         if self._is_scheduler:
             self._step.learning_rate = float(self._given.get_last_lr()[0])
         elif self._given is not None:
-            self._step.learning_rate = float(self._given(steps if self._interval == "step" else epochs))
+            self._step.learning_rate = float(self._given(self._count(steps, epochs)))
 
     def passed(self, kind: str, steps: int, epochs: int) -> None:
         if kind == self._interval:
@@ -132,9 +135,9 @@ def _order(loader: Any, seed: Optional[int], epoch: int) -> "Iterator[None]":
         return
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed + epoch)
-        for drawn in {id(g): g for g in (getattr(loader, "generator", None), getattr(getattr(loader, "sampler", None), "generator", None))
-                      if g is not None}.values():  # fmt: skip
-            drawn.manual_seed(seed + epoch)
+        for owner in (loader, getattr(loader, "sampler", None)):
+            if getattr(owner, "generator", None) is not None:
+                owner.generator.manual_seed(seed + epoch)
         yield
 
 

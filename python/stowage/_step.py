@@ -210,7 +210,7 @@ class Step:
         self.eval_batch = next((info.shape[0] for info in self.model.eval_inputs if info.shape), self.batch)
         self._source = source
         self._memory_budget = memory_budget
-        self._sizes = OtherSizes(self.model, self.batch, source)
+        self._sizes = OtherSizes(self.model, self.batch, self.plan.json.get("batches_per_step", 1), source)
         self.check: Any = None  #: how the first step differs from the module's own, a CheckReport, where it was compared
 
     def __repr__(self) -> str:
