@@ -35,9 +35,10 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
                  "runtime/cuda"], True),
     "compiler/plan": (PURE, False),
     "compiler/eager": (["runtime/base", "runtime/format"], False),
-    "compiler": (["ir", "passes", "passes/plan", "codegen", "compiler/eager", "compiler/plan", *RUNTIME, *PURE], True),
-    "tests": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/eager", "compiler/plan", "benchmarks", *RUNTIME, *PURE], True),
-    "benchmarks": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/eager", "compiler/plan", "tests", *RUNTIME, *PURE], True),
+    "compiler/import": (["ir", "passes/autodiff", "codegen/kernels", "compiler/eager", "runtime/base", "runtime/format"], True),
+    "compiler": (["ir", "passes", "passes/plan", "codegen", "compiler/eager", "compiler/import", "compiler/plan", *RUNTIME, *PURE], True),
+    "tests": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/eager", "compiler/import", "compiler/plan", "benchmarks", *RUNTIME, *PURE], True),
+    "benchmarks": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/eager", "compiler/import", "compiler/plan", "tests", *RUNTIME, *PURE], True),
     "cmake": ([], True),
 }
 CUDA_ROOMS = ("runtime/cuda", "codegen/cuda", "tests/")

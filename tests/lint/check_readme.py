@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The README says nothing that cannot be run or followed: usage check_readme.py ROOT.
+"""The README is short and says nothing that cannot be run or followed: usage check_readme.py ROOT.
 
 Commands of its code blocks name scripts that exist, subcommands and flags that the sources of the tools spell out, and links
 of every .md file lead to files of the tree.
@@ -14,6 +14,7 @@ BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"^(?:\$ )?(scripts/\w+\.sh|stowage|\./\w+|build/\S+(?<!:))((?: .*)?)$", re.M)
 FLAG = re.compile(r"--([a-z][a-z-]*)")
+README_LINES = 120
 
 
 def spelled_out(root: Path) -> str:
@@ -46,6 +47,8 @@ def check(root: Path) -> list[Finding]:
     sources = spelled_out(root)
     for path in files(root, {".md"}):
         name, text = path.as_posix(), read(root, path)
+        if name == "README.md" and text.count("\n") > README_LINES:
+            found.append(Finding(name, 0, f"{text.count(chr(10))} lines; the limit is {README_LINES}"))
         if name in ("README.md", "docs/running.md"):
             found += check_commands(root, name, text, sources)
         for match in LINK.finditer(text):

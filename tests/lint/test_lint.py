@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import check_decisions  # noqa: E402
 import check_definitions  # noqa: E402
 import check_files  # noqa: E402
 import check_includes  # noqa: E402
@@ -93,7 +94,10 @@ class Includes(Lint):
     def test_narrow_arrows(self) -> None:
         self.include("codegen/host/A.cpp", '"passes/order/Passes.h"', '"compiler/Options.h"')
         self.include("ir/B.cpp", '"ir/plan/pack/Problem.h"')
-        self.assert_found(check_includes.check, "passes/order/Passes.h", "compiler/Options.h", "ir/plan/pack")
+        self.include("compiler/import/C.cpp", '"ir/Stow.h"', '"compiler/eager/Program.h"', '"compiler/Options.h"', '"passes/plan/Budget.h"')
+        self.include("compiler/D.cpp", '"compiler/import/Import.h"')
+        self.assert_found(check_includes.check, "passes/order/Passes.h", "compiler/Options.h", "compiler/Options.h", "passes/plan/Budget.h",
+                          "ir/plan/pack")
 
     def test_executables_link_no_abseil(self) -> None:
         self.include("runtime/base/A.cpp", "<absl/strings/str_cat.h>")
@@ -262,6 +266,66 @@ class Readme(Lint):
         self.write("docs/a.md", "[a](b.md) [b](https://example.org/x) [c](#here) [d](../README.md#x)\n")
         self.write("README.md", "\n")
         self.assert_found(check_readme.check, "b.md leads nowhere")
+
+    def test_length(self) -> None:
+        self.write("README.md", "line\n" * 121)
+        self.assert_found(check_readme.check, "121 lines; the limit is 120")
+
+
+class Decisions(Lint):
+    HOLDS = "2026-01-01-keep.md"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("passes/fuse/Keep.cpp", "int x;\n")
+        self.page(self.HOLDS, "Keep", "In `passes/fuse/Keep` and passes/fuse, `tests/*/x`.")
+
+    def page(self, name: str, title: str, text: str) -> None:
+        self.write(f"docs/decisions/{name}", f"# {title}\n\n{text}\n")
+
+    def index(self, *rows: str) -> None:
+        self.write("docs/decisions/README.md", "| day | page | status |\n|---|---|---|\n" + "".join(f"| {row} |\n" for row in rows))
+
+    def test_all_listed(self) -> None:
+        self.page("2026-01-02-new.md", "New", "x")
+        self.page("2026-01-02-old.md", "Old", "Replaced on 2026-01-03 by [Keep](2026-01-01-keep.md). In `passes/Gone.cpp`.")
+        self.page("2026-01-02-out.md", "Out", "Reverted on 2026-01-03: [Keep](2026-01-01-keep.md).")
+        self.index("2026-01-01 | [Keep](2026-01-01-keep.md) | holds; see [New](2026-01-02-new.md)",
+                   "2026-01-02 | [New](2026-01-02-new.md) | holds",
+                   "2026-01-02 | [Old](2026-01-02-old.md) | replaced by [Keep](2026-01-01-keep.md)",
+                   "2026-01-02 | [Out](2026-01-02-out.md) | reverted by [Keep](2026-01-01-keep.md)")
+        self.assert_found(check_decisions.check)
+
+    def test_missing_dead_and_twice(self) -> None:
+        self.page("2026-01-02-new.md", "New", "x")
+        row = "2026-01-01 | [Keep](2026-01-01-keep.md) | holds"
+        self.index(row, row, "2026-01-05 | [Gone](2026-01-05-gone.md) | holds")
+        self.assert_found(check_decisions.check, "2026-01-01-keep.md is listed twice", "2026-01-05-gone.md does not exist",
+                          "2026-01-02-new.md: is missing in docs/decisions/README.md")
+
+    def test_no_index(self) -> None:
+        self.assert_found(check_decisions.check, "2026-01-01-keep.md: is missing")
+
+    def test_titles_and_status(self) -> None:
+        self.index("2026-01-01 | [Kept](2026-01-01-keep.md) | true")
+        self.assert_found(check_decisions.check, '2026-01-01-keep.md is "Keep" of 2026-01-01', 'unknown status "true"')
+
+    def test_successor_that_is_gone(self) -> None:
+        self.index("2026-01-01 | [Keep](2026-01-01-keep.md) | replaced by [New](2026-01-02-new.md)")
+        self.assert_found(check_decisions.check, "2026-01-02-new.md does not exist")
+
+    def test_page_and_index_agree(self) -> None:
+        self.page("2026-01-02-old.md", "Old", "Replaced on 2026-01-03 by [Keep](2026-01-01-keep.md).")
+        self.page("2026-01-02-new.md", "New", "x")
+        self.index("2026-01-01 | [Keep](2026-01-01-keep.md) | reverted by [New](2026-01-02-new.md)",
+                   "2026-01-02 | [New](2026-01-02-new.md) | holds", "2026-01-02 | [Old](2026-01-02-old.md) | holds")
+        self.assert_found(check_decisions.check, 'does not begin with "Reverted on DAY"', "does not link what came instead",
+                          "begins with Replaced")
+
+    def test_code_that_is_gone(self) -> None:
+        self.page(self.HOLDS, "Keep", "In `passes/fuse/Gone.cpp`,\nand ([code](../../passes/Other.h)) passes/fuse/Keep.cpp.")
+        self.index("2026-01-01 | [Keep](2026-01-01-keep.md) | holds")
+        self.assert_found(check_decisions.check, "2026-01-01-keep.md:3: passes/fuse/Gone.cpp does not exist")
 
 
 if __name__ == "__main__":
