@@ -6,24 +6,42 @@
 #include "runtime/base/Error.h"
 #include "runtime/host/Arena.h"
 
-#include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
-#include <cstdio>
 
 namespace stow {
+
+namespace {
+
+/// What --fit asks about where nobody has named a card: this machine, for a step on the host.
+std::optional<Card> cardAsked(const CompileOptions &options, const std::string &target) {
+  if (!options.fit)
+    return std::nullopt;
+  if (target == "host")
+    return Card{"this machine", host::availableMemory(), 0, 0};
+  throw Error::badInput("--fit asks whether the step fits the card, and " +
+                        (target.empty() ? "the plan's file" : "--target=" + target) +
+                        " names none with a known memory; say how much it has: --card=24GiB");
+}
+
+} // namespace
 
 std::optional<Card> cardOf(const CompileOptions &options) {
   if (options.card)
     return options.card;
   if (std::optional<Card> card = chooseBackend(options)->card())
     return card;
-  if (!options.fit)
-    return std::nullopt;
-  if (options.target == "host")
-    return Card{"this machine", host::availableMemory(), 0, 0};
-  throw Error::badInput(
-      "--fit asks whether the step fits the card, and --target=" + options.target +
-      " names none with a known memory; say how much it has: --card=24GiB");
+  return cardAsked(options, options.target);
+}
+
+std::optional<Card> cardOf(const PlanFile &file, const CompileOptions &options) {
+  if (options.card)
+    return options.card;
+  if (file.verdict)
+    return file.verdict->card;
+  if (!file.target.empty())
+    if (std::optional<Card> card = createBackend({.target = file.target})->card())
+      return card;
+  return cardAsked(options, file.target);
 }
 
 namespace {
@@ -73,12 +91,19 @@ Verdict verdictOn(mlir::MLIRContext &context, const CompileOptions &options, con
   return verdict;
 }
 
-void requireFit(const Verdict &verdict, const CompileOptions &options) {
-  if (verdict.fits())
-    return;
-  if (options.fit)
-    throw Error::infeasible("STOW1002: the step does not fit the card\n" + renderVerdict(verdict));
-  absl::FPrintF(stderr, "warning: the step does not fit the card: %s\n", verdictLine(verdict));
+Verdict verdictOn(const PlanFile &file, const Card &card) {
+  const Verdict alone = judgeAlone(file.plan, card);
+  if (!file.verdict)
+    return alone;
+  Verdict verdict = *file.verdict;
+  if (verdictLine(judge(file.plan, verdict.card)) == verdictLine(alone))
+    return verdict;
+  // What PyTorch takes is of the step, whatever the card.
+  verdict = alone;
+  verdict.eagerBytes = file.verdict->eagerBytes;
+  verdict.eagerTypes = file.verdict->eagerTypes;
+  verdict.eagerNote = file.verdict->eagerNote;
+  return verdict;
 }
 
 } // namespace stow

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/Pipeline.h"
+#include "compiler/PlanFile.h"
 #include "runtime/report/Verdict.h"
 
 namespace stow {
@@ -14,7 +15,10 @@ std::optional<Card> cardOf(const CompileOptions &options);
 Verdict verdictOn(mlir::MLIRContext &context, const CompileOptions &options, const Plan &plan,
                   const Card &card);
 
-/// Warns of a step that does not fit its card. Throws Error(Infeasible) STOW1002 where --fit asks for that.
-void requireFit(const Verdict &verdict, const CompileOptions &options);
+/// The same of a plan out of a file, of which --card and --fit are asked: --card's, or what the file says, or its target's.
+std::optional<Card> cardOf(const PlanFile &file, const CompileOptions &options);
+
+/// The verdict on such a plan: the file's own where that is about `card`, else as far as the plan alone tells.
+Verdict verdictOn(const PlanFile &file, const Card &card);
 
 } // namespace stow

@@ -59,10 +59,7 @@ std::vector<std::string> planFormats();
 /// Writes a report where it belongs.
 void writeReport(const std::string &text, const ReportPlace &place);
 
-/// Writes a plan in one of its formats.
-void writePlan(const Plan &plan, const ReportPlace &place);
-
-/// The same with what is said of its card, in the formats that have words.
+/// Writes a plan in one of its formats, with what is said of its card in those that have a place for it.
 void writePlan(const Plan &plan, const std::optional<Verdict> &verdict, const ReportPlace &place);
 
 } // namespace stow

@@ -130,7 +130,7 @@ int compile(CompileOptions &options) {
   std::optional<Verdict> verdict;
   if (card) {
     verdict = verdictOn(context, options, plan, *card);
-    requireFit(*verdict, options);
+    requireFit(*verdict, options.fit);
   }
   writeProgram(compiled, options, timer);
   std::string logical =
@@ -176,7 +176,7 @@ int plan(CompileOptions &options, const ReportPlace &place) {
   if (options.timing)
     printTiming(timer);
   if (verdict)
-    requireFit(*verdict, options);
+    requireFit(*verdict, options.fit);
   return exitCodeOf(wasInterrupted(), "another plan may take less");
 }
 

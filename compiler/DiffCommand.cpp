@@ -24,15 +24,22 @@ int diff(const CommandLine &line, const Request &request) {
     throw Error::badInput(
         absl::StrCat("expected two files, models, plans or executables, found ", files.size()));
   refuseIdleFlags(line, request.source);
+  const std::string &format = request.place.format;
+  if (request.source.options.card && format != "html")
+    throw Error::badInput("--card needs --format=html: the page shows what fits it");
   const Plan before = planFromAny(files[0], request.source.options),
              after = planFromAny(files[1], request.source.options);
   auto name = [](const std::string &path) {
     return std::filesystem::path(path).filename().string();
   };
   const std::string first = name(files[0]), second = name(files[1]);
-  const std::string &format = request.place.format;
+  auto page = [&] {
+    const CompileOptions &options = request.source.options;
+    return drawComparison({before, first, cardFromAny(files[0], options)},
+                          {after, second, cardFromAny(files[1], options)});
+  };
   writeReport(format == "json"   ? differenceToJson(before, after)
-              : format == "html" ? drawComparison(before, after, first, second)
+              : format == "html" ? page()
                                  : renderDifference(before, after, first, second, request.rows),
               request.place);
   return after.arenaBytes > before.arenaBytes ? 1 : 0;
@@ -46,6 +53,7 @@ Run diffCommand(CommandLine &line) {
   line.value(
       "rows", "N", "buffers listed (default: 20)",
       [&rows = request->rows](const std::string &text) { rows = parseCount("rows", text, 0); });
+  addCardFlag(line, request->source.options);
   addPlanSource(line, request->source);
   return [&line, request] { return diff(line, *request); };
 }

@@ -37,7 +37,7 @@ std::string renderCsv(const Frontier &frontier) {
 
 } // namespace
 
-std::string drawFrontierPage(const Frontier &frontier) {
+std::string drawFrontierPage(const Frontier &frontier, const std::optional<Card> &card) {
   PictureData data;
   Json points = Json::array();
   const double full = static_cast<double>(frontier.points.front().arenaBytes);
@@ -49,11 +49,12 @@ std::string drawFrontierPage(const Frontier &frontier) {
     point["seconds"] = static_cast<double>(at.time) * 1e-9;
     point["bound_seconds"] = static_cast<double>(at.bound) * 1e-9;
     point["method"] = at.method;
-    point["plan"] =
-        data.add(at.plan, absl::StrFormat("%s, %.0f %% of full, %.1f %% more time",
-                                          formatBytes(at.arenaBytes),
-                                          percent(static_cast<double>(at.arenaBytes), full),
-                                          extraPercent(frontier, at.time)));
+    point["plan"] = data.add(at.plan,
+                             absl::StrFormat("%s, %.0f %% of full, %.1f %% more time",
+                                             formatBytes(at.arenaBytes),
+                                             percent(static_cast<double>(at.arenaBytes), full),
+                                             extraPercent(frontier, at.time)),
+                             nullptr, card);
     points.push_back(std::move(point));
   }
   Json chart;
@@ -66,10 +67,11 @@ std::string drawFrontierPage(const Frontier &frontier) {
 
 std::vector<std::string> frontierFormats() { return {"text", "csv", "svg", "html"}; }
 
-std::string renderFrontier(const Frontier &frontier, const std::string &format) {
+std::string renderFrontier(const Frontier &frontier, const std::string &format,
+                           const std::optional<Card> &card) {
   return format == "csv"    ? renderCsv(frontier)
          : format == "svg"  ? drawFrontier(frontier)
-         : format == "html" ? drawFrontierPage(frontier)
+         : format == "html" ? drawFrontierPage(frontier, card)
                             : renderText(frontier);
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "passes/plan/Frontier.h"
+#include "runtime/format/Card.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,13 +13,14 @@ namespace stow {
 /// As a line chart, an SVG file.
 std::string drawFrontier(const Frontier &frontier);
 
-/// As a page for a browser, with the points' plans.
-std::string drawFrontierPage(const Frontier &frontier);
+/// As a page for a browser, with the points' plans and the card that they are to fit where one is known.
+std::string drawFrontierPage(const Frontier &frontier, const std::optional<Card> &card);
 
 /// "text", "csv", "svg" and "html".
 std::vector<std::string> frontierFormats();
 
-/// In one of these formats.
-std::string renderFrontier(const Frontier &frontier, const std::string &format);
+/// In one of these formats; the page has a place for a card.
+std::string renderFrontier(const Frontier &frontier, const std::string &format,
+                           const std::optional<Card> &card = std::nullopt);
 
 } // namespace stow

@@ -28,15 +28,15 @@ int inspect(const CommandLine &line, const Request &request) {
   if (request.times && request.place.format != "html")
     throw Error::badInput("--times needs --format=html; the times as text or as a trace are what "
                           "./model train --profile prints and writes");
-  const Plan plan = planFromAny(files.front(), request.source.options);
-  if (request.place.format != "html") {
-    writePlan(plan, request.place);
-    return 0;
-  }
-  const std::optional<Card> card = cardFromAny(files.front(), request.source.options);
-  writeReport(request.times ? drawTimes(plan, StepTimes::load(*request.times, plan), card)
-                            : drawPlan(plan, card),
-              request.place);
+  const auto [plan, verdict] = judgedFromAny(files.front(), request.source.options);
+  if (request.times)
+    writeReport(drawTimes(plan, StepTimes::load(*request.times, plan),
+                          verdict ? std::optional(verdict->card) : std::nullopt),
+                request.place);
+  else
+    writePlan(plan, verdict, request.place);
+  if (verdict)
+    requireFit(*verdict, request.source.options.fit);
   return 0;
 }
 
@@ -48,6 +48,7 @@ Run inspectCommand(CommandLine &line) {
   line.value("times", "FILE",
              "of ./model train --profile=FILE: measured beside planned times; with html",
              [request](const std::string &path) { request->times = path; });
+  addCardFlags(line, request->source.options);
   addPlanSource(line, request->source);
   return [&line, request] { return inspect(line, *request); };
 }

@@ -323,7 +323,7 @@ void addCompileFlags(CommandLine &line, CompileOptions &options) {
       " is a setting of the optimizer: --optimizer=sgd:lr=0.1,momentum=0.9,weight-decay=1e-4");
 }
 
-void addCardFlags(CommandLine &line, CompileOptions &options) {
+void addCardFlag(CommandLine &line, CompileOptions &options) {
   line.value("card", "BYTES",
              "memory of the card that the step is to fit, as its maker states it: 24GiB (default: "
              "that of the target's GPU)",
@@ -331,6 +331,10 @@ void addCardFlags(CommandLine &line, CompileOptions &options) {
                parseMemory("card", text); // refuses what is none of bytes
                options.card = cardOfSize(parseBytes(text));
              });
+}
+
+void addCardFlags(CommandLine &line, CompileOptions &options) {
+  addCardFlag(line, options);
   line.flag("fit",
             "exit with status 2 where the step does not fit the card, on the host without --card "
             "this machine",

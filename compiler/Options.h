@@ -89,6 +89,9 @@ Allowance allowanceOf(const CompileOptions &options);
 /// Adds the flags of a compilation, which store into `options`.
 void addCompileFlags(CommandLine &line, CompileOptions &options);
 
+/// Adds --card.
+void addCardFlag(CommandLine &line, CompileOptions &options);
+
 /// Adds --card and --fit: of commands that end with one plan.
 void addCardFlags(CommandLine &line, CompileOptions &options);
 

@@ -33,11 +33,10 @@ std::string drawTimes(const Plan &plan, const StepTimes &times, const std::optio
   return drawPage(data);
 }
 
-std::string drawComparison(const Plan &before, const Plan &after, const std::string &beforeLabel,
-                           const std::string &afterLabel) {
+std::string drawComparison(const LabelledPlan &before, const LabelledPlan &after) {
   PictureData data;
-  data.add(before, beforeLabel);
-  data.add(after, afterLabel);
+  for (const LabelledPlan &each : {before, after})
+    data.add(each.plan, each.label, nullptr, each.card);
   data.set("compare", true);
   return drawPage(data);
 }

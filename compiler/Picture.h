@@ -19,8 +19,14 @@ std::string drawPlan(const Plan &plan, const std::optional<Card> &card);
 /// The same with what a run of the plan took beside what was planned.
 std::string drawTimes(const Plan &plan, const StepTimes &times, const std::optional<Card> &card);
 
-/// The page of two plans beside each other. The labels tell them apart: file names, for example.
-std::string drawComparison(const Plan &before, const Plan &after, const std::string &beforeLabel,
-                           const std::string &afterLabel);
+/// One of two plans beside each other.
+struct LabelledPlan {
+  const Plan &plan;
+  std::string label;        ///< tells it from the other: a file name, for example
+  std::optional<Card> card; ///< that it is to fit, where one is known
+};
+
+/// The page of two plans beside each other.
+std::string drawComparison(const LabelledPlan &before, const LabelledPlan &after);
 
 } // namespace stow

@@ -22,8 +22,8 @@ constexpr const char *expected =
     "; expected a plan as `stowage plan --format=json` writes it, or what stowage compile has "
     "written";
 
-/// The plan of the program that a linked file carries.
-Plan planOfObject(MemoryBufferRef buffer, const std::string &path) {
+/// The plan of the program that a linked file carries, and its target.
+PlanFile planOfObject(MemoryBufferRef buffer, const std::string &path) {
   auto orThrow = [&](auto value) {
     if (!value)
       throw Error::badInput("cannot read \"" + path + "\": " + toString(value.takeError()) +
@@ -39,7 +39,10 @@ Plan planOfObject(MemoryBufferRef buffer, const std::string &path) {
   if (length == 0 || json.size() < length)
     throw Error::badInput("\"" + path + "\" carries no plan" + expected);
   requireSealed(buffer);
-  return programFromJson({json.data(), length}).plan;
+  Program program = programFromJson({json.data(), length});
+  // A program for the host names its instruction set, too: "host:avx2".
+  const bool isHost = program.target.starts_with("host:");
+  return {std::move(program.plan), isHost ? "host" : std::move(program.target), std::nullopt};
 }
 
 std::unique_ptr<MemoryBuffer> openPlanFile(const std::string &path) {
@@ -58,13 +61,13 @@ std::string_view textOf(const MemoryBuffer &buffer) {
 
 bool isJson(const MemoryBuffer &buffer) { return buffer.getBuffer().ltrim().starts_with("{"); }
 
-/// What `read` finds; its errors name the file.
-template <typename Read> auto readingJson(const std::string &path, Read read) {
-  try {
-    return read();
-  } catch (const Error &error) {
-    throw Error::badInput("cannot read \"" + path + "\": " + error.what() + expected);
-  }
+PlanFile planOfJson(std::string_view text) {
+  const Json json = parseJson(text, "plan");
+  const JsonNode node(json, "plan");
+  PlanFile file{planFrom(node), "", std::nullopt};
+  if (node.has("verdict"))
+    file.verdict = verdictFrom(node.at("verdict"));
+  return file;
 }
 
 } // namespace
@@ -73,26 +76,15 @@ bool isModelFile(const std::string &path) {
   return path.ends_with(".onnx") || path.ends_with(".mlir");
 }
 
-Plan readPlanFile(const std::string &path) {
+PlanFile readPlanFile(const std::string &path) {
   const std::unique_ptr<MemoryBuffer> buffer = openPlanFile(path);
   if (!isJson(*buffer))
     return planOfObject(*buffer, path);
-  return readingJson(path, [&] { return planFromJson(textOf(*buffer)); });
-}
-
-std::optional<Card> readCardFile(const std::string &path) {
-  const std::unique_ptr<MemoryBuffer> buffer = openPlanFile(path);
-  if (!isJson(*buffer))
-    return std::nullopt;
-  return readingJson(path, [&]() -> std::optional<Card> {
-    const Json json = parseJson(textOf(*buffer), "plan");
-    const JsonNode plan(json, "plan");
-    if (!plan.has("verdict"))
-      return std::nullopt;
-    const JsonNode verdict = plan.at("verdict");
-    return Card{verdict.text("card"), verdict.count("card_bytes"), verdict.count("system_bytes"),
-                verdict.count("process_bytes")};
-  });
+  try {
+    return planOfJson(textOf(*buffer));
+  } catch (const Error &error) {
+    throw Error::badInput("cannot read \"" + path + "\": " + error.what() + expected);
+  }
 }
 
 } // namespace stow

@@ -30,28 +30,49 @@ void refuseIdleFlags(const CommandLine &line, const PlanSource &source) {
                             own);
 }
 
-Plan planFromAny(const std::string &path, const CompileOptions &given) {
-  if (!isModelFile(path))
-    return readPlanFile(path);
+/// The options for the model in `path`.
+static CompileOptions optionsFor(const std::string &path, const CompileOptions &given) {
   CompileOptions options = given;
   options.modelPath = path;
   finishOptions(options);
   if (options.stopAfter != Form::Program || options.listParameters)
     throw Error::badInput("this command plans models to the end; leave out --stop-after and "
                           "--list-parameters");
-  mlir::MLIRContext context;
+  return options;
+}
+
+static Plan planModel(mlir::MLIRContext &context, const CompileOptions &options) {
   prepareContext(context);
   StageTimer timer;
   return compileToPlan(context, options, timer).plan;
 }
 
-std::optional<Card> cardFromAny(const std::string &path, const CompileOptions &given) {
+Plan planFromAny(const std::string &path, const CompileOptions &given) {
   if (!isModelFile(path))
-    return readCardFile(path);
-  CompileOptions options = given;
-  options.modelPath = path;
-  finishOptions(options);
-  return cardOf(options);
+    return readPlanFile(path).plan;
+  mlir::MLIRContext context;
+  return planModel(context, optionsFor(path, given));
+}
+
+std::optional<Card> cardFromAny(const std::string &path, const CompileOptions &given) {
+  return isModelFile(path) ? cardOf(optionsFor(path, given)) : cardOf(readPlanFile(path), given);
+}
+
+JudgedPlan judgedFromAny(const std::string &path, const CompileOptions &given) {
+  if (!isModelFile(path)) {
+    PlanFile file = readPlanFile(path);
+    std::optional<Verdict> verdict;
+    if (const std::optional<Card> card = cardOf(file, given))
+      verdict = verdictOn(file, *card);
+    return {std::move(file.plan), std::move(verdict)};
+  }
+  const CompileOptions options = optionsFor(path, given);
+  const std::optional<Card> card = cardOf(options);
+  mlir::MLIRContext context;
+  JudgedPlan judged{planModel(context, options), std::nullopt};
+  if (card)
+    judged.verdict = verdictOn(context, options, judged.plan, *card);
+  return judged;
 }
 
 } // namespace stow

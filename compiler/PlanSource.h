@@ -3,6 +3,7 @@
 
 #include "compiler/Options.h"
 #include "runtime/format/Plan.h"
+#include "runtime/report/Verdict.h"
 
 #include <optional>
 #include <string>
@@ -26,7 +27,15 @@ void refuseIdleFlags(const CommandLine &line, const PlanSource &source);
 /// The plan in a file (PlanFile.h), or of the model in it as `options` ask for. Throws Error.
 Plan planFromAny(const std::string &path, const CompileOptions &options);
 
-/// The card that such a plan is to fit, if one is known: a plan's JSON has it in its verdict.
+/// The card that such a plan is to fit, if one is known (CardVerdict.h).
 std::optional<Card> cardFromAny(const std::string &path, const CompileOptions &options);
+
+struct JudgedPlan {
+  Plan plan;
+  std::optional<Verdict> verdict; ///< where its card is known
+};
+
+/// Such a plan with the verdict on it.
+JudgedPlan judgedFromAny(const std::string &path, const CompileOptions &options);
 
 } // namespace stow

@@ -1,5 +1,6 @@
 // `stowage frontier` and `stowage max-batch`.
 #include "compiler/Accumulation.h"
+#include "compiler/CardVerdict.h"
 #include "compiler/Commands.h"
 #include "compiler/FixedBatch.h"
 #include "compiler/FrontierReport.h"
@@ -62,6 +63,9 @@ int frontier(FrontierRequest &request) {
         "stowage frontier plans every budget; leave out --memory-budget, --recompute and "
         "--checkpoint" +
         std::string(options.accumulateAuto ? ", and say how many batches: --accumulate=K" : ""));
+  if (options.card && request.place.format != "html")
+    throw Error::badInput("--card needs --format=html: the page shows what fits it");
+  const std::optional<Card> card = cardOf(options);
   MLIRContext context;
   prepareContext(context);
   StageTimer timer;
@@ -74,7 +78,7 @@ int frontier(FrontierRequest &request) {
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
   endProgress();
   reportRefusals(step.planner->refusals(), std::nullopt);
-  writeReport(renderFrontier(frontier, request.place.format), request.place);
+  writeReport(renderFrontier(frontier, request.place.format, card), request.place);
   return exitCodeOf(frontier.isPartial, "smaller budgets were not planned");
 }
 
@@ -232,6 +236,7 @@ Run frontierCommand(CommandLine &line) {
   line.value("step", "PERCENT", "distance of the budgets that are planned (default: 5)",
              [request](const std::string &text) { request->step = parseStep(text); });
   addCompileFlags(line, request->options);
+  addCardFlag(line, request->options);
   addModelWord(line, request->options);
   return [request] { return frontier(*request); };
 }

@@ -60,24 +60,17 @@ void writeReport(const std::string &text, const ReportPlace &place) {
     writeFile(place.path, text);
 }
 
-void writePlan(const Plan &plan, const ReportPlace &place) {
-  for (const PlanFormat &known : allFormats())
-    if (place.format == known.name)
-      writeReport(known.render(plan), place);
-}
-
 void writePlan(const Plan &plan, const std::optional<Verdict> &verdict, const ReportPlace &place) {
-  if (verdict && place.format == "text") {
-    writeReport(renderVerdict(*verdict) + "\n" + renderText(plan, ReportOptions()), place);
-  } else if (verdict && place.format == "json") {
-    Json json = toJsonValue(plan);
-    json["verdict"] = toJsonValue(*verdict);
-    writeReport(dumpJsonLines(json) + "\n", place);
-  } else if (verdict && place.format == "html") {
+  if (verdict && place.format == "html") {
     writeReport(drawPlan(plan, verdict->card), place);
-  } else {
-    writePlan(plan, place);
+    return;
   }
+  std::optional<std::string> text;
+  if (verdict)
+    text = renderJudged(plan, *verdict, place.format, ReportOptions());
+  writeReport(text ? *text
+                   : std::ranges::find(allFormats(), place.format, &PlanFormat::name)->render(plan),
+              place);
 }
 
 } // namespace stow

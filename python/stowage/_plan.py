@@ -34,6 +34,7 @@ class Verdict:
     pytorch_eager_types: str = ""  #: "float32" where that figure is of other types than the step
     pytorch_eager_note: str = ""  #: what it leaves out
     remedies_of: str = ""  #: the plan that they are about, where it is another one
+    remedies_missing: str = ""  #: why another was not looked for
 
     def __str__(self) -> str:
         return self.text

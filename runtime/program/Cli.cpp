@@ -12,6 +12,7 @@
 #include "runtime/program/Progress.h"
 #include "runtime/program/Trainer.h"
 #include "runtime/report/Formats.h"
+#include "runtime/report/Verdict.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -39,6 +40,8 @@ struct EvalOptions {
 
 struct PlanOptions {
   std::string format = "text";
+  std::optional<Card> card;
+  bool fit = false;
   ReportOptions report;
 };
 
@@ -148,6 +151,11 @@ void addPlanFlags(CommandLine &flags, PlanOptions &options) {
       "rows", "N", "buffers listed at the peak (default: 20)",
       [&](const std::string &text) { options.report.liveRows = parseCount("rows", text, 0); });
   flags.flag("no-map", "leave out the map of the arena", [&] { options.report.map = false; });
+  flags.value("card", "BYTES",
+              "memory of the card that the step is to fit, as its maker states it: 24GiB",
+              [&](const std::string &text) { options.card = cardOfSize(parseBytes(text)); });
+  flags.flag("fit", "exit with status 2 where the step does not fit --card",
+             [&] { options.fit = true; });
 }
 
 void printRaw(const std::string &text) {
@@ -196,11 +204,23 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
 }
 
 int printPlan(const Program &program, const PlanOptions &options) {
-  if (options.format == "text")
-    printRaw(renderText(program.plan, options.report));
-  else
-    printRaw(std::ranges::find(planFormatTable(), options.format, &PlanFormat::name)
-                 ->render(program.plan));
+  const Plan &plan = program.plan;
+  if (options.fit && !options.card)
+    throw Error::badInput(
+        "--fit asks whether the step fits a card; say how much memory it has: --card=24GiB");
+  std::optional<Verdict> verdict;
+  std::optional<std::string> text;
+  if (options.card) {
+    verdict = judgeAlone(plan, *options.card);
+    text = renderJudged(plan, *verdict, options.format, options.report);
+  }
+  if (!text && options.format == "text")
+    text = renderText(plan, options.report);
+  printRaw(
+      text ? *text
+           : std::ranges::find(planFormatTable(), options.format, &PlanFormat::name)->render(plan));
+  if (verdict)
+    requireFit(*verdict, options.fit);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Concat.h"
+#include "runtime/base/Error.h"
 #include "runtime/format/PrintableText.h"
 
 #include <algorithm>
@@ -14,6 +15,13 @@ const char *nameOf(Changes changes) {
   return changes == Changes::Nothing    ? "no"
          : changes == Changes::LastBits ? "in the last bits"
                                         : "yes";
+}
+
+Changes parseChanges(const std::string &name) {
+  for (Changes changes : {Changes::Nothing, Changes::LastBits, Changes::Results})
+    if (name == nameOf(changes))
+      return changes;
+  throw Error::badInput("expected no, in the last bits or yes, found '" + name + "'");
 }
 
 namespace {

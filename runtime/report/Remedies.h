@@ -14,6 +14,7 @@ enum class Changes { Nothing, LastBits, Results };
 
 const char *
 nameOf(Changes changes); ///< "no", "in the last bits", "yes": what answers whether results change
+Changes parseChanges(const std::string &name); ///< of such a name; throws Error(BadInput)
 
 struct Remedy {
   Bytes gain = 0;

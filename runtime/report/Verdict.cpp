@@ -1,9 +1,13 @@
 #include "runtime/report/Verdict.h"
 
 #include "runtime/base/Concat.h"
+#include "runtime/base/Error.h"
+#include "runtime/format/PlanJson.h"
 #include "runtime/format/PrintableText.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <utility>
 
 namespace stow {
 
@@ -18,6 +22,13 @@ Verdict judge(const Plan &plan, const Card &card) {
   verdict.arenaBytes = plan.arenaBytes;
   verdict.processBytes = plan.outsideArenaBytes > 0 ? plan.outsideArenaBytes : card.processBytes;
   verdict.usableBytes = std::max<Bytes>(card.bytes - card.systemBytes - verdict.processBytes, 0);
+  return verdict;
+}
+
+Verdict judgeAlone(const Plan &plan, const Card &card) {
+  Verdict verdict = judge(plan, card);
+  if (!verdict.fits())
+    verdict.remedies = remediesOf(plan);
   return verdict;
 }
 
@@ -69,6 +80,8 @@ Json toJsonValue(const Verdict &verdict) {
     json["pytorch_eager_note"] = verdict.eagerNote;
   if (!verdict.remediesOf.empty())
     json["remedies_of"] = verdict.remediesOf;
+  if (!verdict.remedyMissing.empty())
+    json["remedies_missing"] = verdict.remedyMissing;
   json["remedies"] = Json::array();
   for (const Remedy &remedy : verdict.remedies) {
     Json item;
@@ -78,6 +91,48 @@ Json toJsonValue(const Verdict &verdict) {
     json["remedies"].push_back(std::move(item));
   }
   return json;
+}
+
+Verdict verdictFrom(const JsonNode &node) {
+  Verdict verdict;
+  verdict.card = {node.text("card"), node.count("card_bytes"), node.count("system_bytes"),
+                  node.count("process_bytes")};
+  verdict.arenaBytes = node.count("arena_bytes");
+  verdict.processBytes = node.count("process_bytes");
+  verdict.usableBytes = node.count("usable_bytes");
+  if (node.has("pytorch_eager_bytes"))
+    verdict.eagerBytes = node.count("pytorch_eager_bytes");
+  for (auto [key, text] : {std::pair{"pytorch_eager_types", &verdict.eagerTypes},
+                           {"pytorch_eager_note", &verdict.eagerNote},
+                           {"remedies_of", &verdict.remediesOf},
+                           {"remedies_missing", &verdict.remedyMissing}})
+    if (node.has(key))
+      *text = node.text(key);
+  node.forEach("remedies", [&](const JsonNode &remedy) {
+    verdict.remedies.push_back({remedy.count("gain_bytes"), remedy.text("text"),
+                                remedy.parsed("changes_results", parseChanges)});
+  });
+  return verdict;
+}
+
+std::optional<std::string> renderJudged(const Plan &plan, const Verdict &verdict,
+                                        std::string_view format, const ReportOptions &options) {
+  if (format == "text")
+    return renderVerdict(verdict) + "\n" + renderText(plan, options);
+  if (format != "json")
+    return std::nullopt;
+  Json json = toJsonValue(plan);
+  json["verdict"] = toJsonValue(verdict);
+  return dumpJsonLines(json) + "\n";
+}
+
+void requireFit(const Verdict &verdict, bool fit) {
+  if (verdict.fits())
+    return;
+  if (fit)
+    throw Error::infeasible("STOW1002: the step does not fit the card\n" + renderVerdict(verdict));
+  std::fprintf(stderr, "warning: the step does not fit the card: %s\n",
+               verdictLine(verdict).c_str());
 }
 
 } // namespace stow

@@ -6,10 +6,12 @@
 
 #include "runtime/base/Json.h"
 #include "runtime/format/Card.h"
+#include "runtime/format/PlanReport.h"
 #include "runtime/report/Remedies.h"
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stow {
@@ -37,6 +39,9 @@ struct Verdict {
 /// The verdict without remedies.
 Verdict judge(const Plan &plan, const Card &card);
 
+/// The verdict with the remedies that the plan alone tells of.
+Verdict judgeAlone(const Plan &plan, const Card &card);
+
 /// "PyTorch eager: 31.20 GiB; Stowage: 20.04 GiB; rtx4090: 23.65 GiB (22.65 GiB usable): fits, 2.61 GiB to spare".
 std::string verdictLine(const Verdict &verdict);
 
@@ -45,5 +50,15 @@ std::string renderVerdict(const Verdict &verdict);
 
 /// As docs/plan-format.md has it.
 Json toJsonValue(const Verdict &verdict);
+
+/// What toJsonValue wrote. Throws Error(BadInput) with the key that is wrong.
+Verdict verdictFrom(const JsonNode &node);
+
+/// The plan as text or JSON with the verdict in it; nothing for other formats, which have no place for one.
+std::optional<std::string> renderJudged(const Plan &plan, const Verdict &verdict,
+                                        std::string_view format, const ReportOptions &options);
+
+/// Warns of a step that does not fit its card; with `fit` throws Error(Infeasible) STOW1002 instead.
+void requireFit(const Verdict &verdict, bool fit);
 
 } // namespace stow

@@ -83,5 +83,66 @@ TEST(VerdictTest, Json) {
   EXPECT_EQ(json["remedies"][0]["changes_results"], "yes");
 }
 
+TEST(VerdictTest, JsonIsReadBack) {
+  Verdict verdict = judge(planOf(750 * kMiB, 0), {"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB});
+  for (bool isFull : {false, true}) {
+    if (isFull) {
+      verdict.eagerBytes = 900 * kMiB;
+      verdict.eagerTypes = "float32";
+      verdict.eagerNote = "about";
+      verdict.remedies = {{100 * kMiB, "less of it: --batch=1", Changes::Results},
+                          {1, "pieces", Changes::LastBits}};
+      verdict.remediesOf = "of another plan";
+      verdict.remedyMissing = "a smaller batch was not tried";
+    }
+    const Json json = toJsonValue(verdict);
+    const Verdict read = verdictFrom(JsonNode(json, "verdict"));
+    EXPECT_EQ(toJsonValue(read), json);
+    EXPECT_EQ(renderVerdict(read), renderVerdict(verdict));
+  }
+  Json wrong = toJsonValue(verdict);
+  wrong["remedies"][1]["changes_results"] = "perhaps";
+  EXPECT_THAT(
+      [&] { verdictFrom(JsonNode(wrong, "verdict")); },
+      testing::ThrowsMessage<Error>(HasSubstr(
+          "remedies[1].changes_results: expected no, in the last bits or yes, found 'perhaps'")));
+}
+
+TEST(VerdictTest, APlanAloneTellsOfRemediesWhereItDoesNotFit) {
+  const Card card{"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB};
+  EXPECT_TRUE(judgeAlone(planOf(700 * kMiB, 0), card).remedies.empty());
+  const Plan plan = planOf(701 * kMiB, 0);
+  EXPECT_EQ(judgeAlone(plan, card).remedies.size(), remediesOf(plan).size());
+  EXPECT_FALSE(remediesOf(plan).empty());
+}
+
+TEST(VerdictTest, OnlyFormatsWithWordsHoldIt) {
+  const Plan plan = planOf(750 * kMiB, 0);
+  const Verdict verdict = judge(plan, {"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB});
+  const std::string text = *renderJudged(plan, verdict, "text", ReportOptions());
+  EXPECT_EQ(text, renderVerdict(verdict) + "\n" + renderText(plan, ReportOptions()));
+  const Json json = Json::parse(*renderJudged(plan, verdict, "json", ReportOptions()));
+  EXPECT_EQ(json["verdict"], toJsonValue(verdict));
+  EXPECT_FALSE(renderJudged(plan, verdict, "csv", ReportOptions()));
+}
+
+TEST(VerdictTest, FitIsRequiredOrWarnedOf) {
+  const Card card{"gpu", 1000 * kMiB, 200 * kMiB, 100 * kMiB};
+  requireFit(judge(planOf(700 * kMiB, 0), card), true);
+  const Verdict verdict = judge(planOf(750 * kMiB, 0), card);
+  testing::internal::CaptureStderr();
+  requireFit(verdict, false);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "warning: the step does not fit the card: " + verdictLine(verdict) + "\n");
+  try {
+    requireFit(verdict, true);
+    FAIL() << "it fits";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.exitCode(), 2);
+    EXPECT_EQ(std::string(error.what()),
+              "STOW1002: the step does not fit the card\n" + renderVerdict(verdict));
+  }
+}
+
 } // namespace
 } // namespace stow
