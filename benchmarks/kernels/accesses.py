@@ -16,7 +16,7 @@ import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python/zoo"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/zoo"))
 from cubins import PTX, images  # noqa: E402
 
 SIZES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "bf16": 2, "f16": 2}  # others: 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "python/zoo"), str(ROOT / "benchmarks/pytorch")]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests/zoo"), str(ROOT / "benchmarks/pytorch")]
 warnings.filterwarnings("ignore")
 
 import models as zoo  # noqa: E402

@@ -6,7 +6,7 @@
 
 Each round times some steps of Stowage and of each peer; the order turns with every round (ABBA). Printed are the medians
 of wall time per step, their ratio, and the ratio of processor time, which is steadier beside other load. Both sides have
-the same number of threads. Models and batches are python/zoo/models.py's, the optimizer is SGD with momentum; a step is
+the same number of threads. Models and batches are tests/zoo/models.py's, the optimizer is SGD with momentum; a step is
 forward, cross-entropy, backward and update on a batch in memory, which Stowage's side copies into its arena each time.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "python/zoo")]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests/zoo")]
 
 import models as zoo  # noqa: E402
 import torch  # noqa: E402
@@ -109,7 +109,7 @@ def main() -> None:
     cases = zoo.all_cases()
     for name in args.models.split(","):
         if name not in cases:
-            parser.error(f"no model named '{name}'; python/zoo/models.py has {len(cases)}")
+            parser.error(f"no model named '{name}'; tests/zoo/models.py has {len(cases)}")
     for peer in args.peers.split(","):
         if peer not in PEERS:
             parser.error(f"no peer named '{peer}'; known are {', '.join(PEERS)}")

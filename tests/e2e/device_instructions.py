@@ -20,7 +20,7 @@ from pathlib import Path
 from commands import ROOT, build_model, check, run
 from mixed_memory import SUITE
 
-sys.path.insert(0, str(ROOT / "python/zoo"))
+sys.path.insert(0, str(ROOT / "tests/zoo"))
 from cubins import PTX, images  # noqa: E402
 
 CHIPS = {"a100": 80, "rtx4090": 89, "h100": 90, "b200": 100}

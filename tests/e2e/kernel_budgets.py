@@ -18,7 +18,7 @@ from pathlib import Path
 
 from commands import ROOT, build_model, check
 
-sys.path.insert(0, str(ROOT / "python/zoo"))
+sys.path.insert(0, str(ROOT / "tests/zoo"))
 from cubins import CUBIN, PTX, images  # noqa: E402
 
 ELEMENTWISE_REGISTERS, FOLD_REGISTERS, ATTENTION_REGISTERS = 80, 128, 168

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, ResNetConfig, TimmBackboneConfig
 from transformers.models.auto import configuration_auto, modeling_auto
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python/zoo"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/zoo"))
 from models import Case, switch_off_randomness  # noqa: E402
 
 BATCH, LENGTH, VOCABULARY, CLASSES = 2, 12, 61, 5

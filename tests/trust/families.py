@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "python/zoo")]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests/zoo")]
 
 MEMORY, SECONDS, WAIT = 12 << 30, 200, 2000
 SAME, REFUSED, WRONG, UNBUILT = "same losses", "refused", "wrong", "not built"

@@ -255,13 +255,13 @@ def table(options: argparse.Namespace) -> None:
 
 
 HEADING = """\
-<!-- Written by python/zoo/scripts.py; do not edit. -->
+<!-- Written by tests/zoo/scripts.py; do not edit. -->
 
 # Training scripts that were tried
 
 What people have in a file: a module whose forward computes its losses, an optimizer of torch.optim with its groups, a schedule, limits of
 gradients, frozen parts. Each goes through `stowage.compile` and trains beside PyTorch eager on the same batches from the same weights; the
-sources are `python/zoo/training_scripts*.py`. Sizes are small, dropout is off, and random numbers that a loop draws are inputs.
+sources are `tests/zoo/training_scripts*.py`. Sizes are small, dropout is off, and random numbers that a loop draws are inputs.
 
 {done} of {tried} train as in PyTorch. *Losses*: the largest relative difference of a step; *what was learned*: the largest difference of a parameter
 or statistic at the end, as a share of the way that its tensor went; in parentheses the same between PyTorch and PyTorch with weights changed by
@@ -271,8 +271,8 @@ live tensors in PyTorch's step: {low:.2f} to {high:.2f}, half of them below {mid
 {versions}; one thread.
 
 ```
-python/zoo/scripts.py run --stowage=build/release/bin/stowage --work=build/scripts
-python/zoo/scripts.py table --work=build/scripts -o docs/training-scripts.md
+tests/zoo/scripts.py run --stowage=build/release/bin/stowage --work=build/scripts
+tests/zoo/scripts.py table --work=build/scripts -o docs/training-scripts.md
 ```
 """
 

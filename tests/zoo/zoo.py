@@ -342,7 +342,7 @@ def heading(routes: dict[str, str], on_gpu: str, versions: str) -> list[str]:
 
     changed = "; ".join(f"{name.split('/')[1]}: {what}" for name, (what, _) in CHANGED.items())
     text = f"""\
-<!-- Written by python/zoo/zoo.py; do not edit. -->
+<!-- Written by tests/zoo/zoo.py; do not edit. -->
 
 # Models that were tried
 
@@ -367,9 +367,9 @@ the files of the legacy exporter; seen on hardware: nothing ([cuda.md](cuda.md))
 """
     return [*text.split("\n"), *[f"- *{route}*: `{ROUTES[route]}`: {count}" for route, count in routes.items()],
             f"- *GPU*: {on_gpu}", "",
-            "```", "python/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo",
-            "python/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo --routes=gpu",
-            "python/zoo/zoo.py table --work=build/zoo -o docs/zoo.md", "```", ""]  # fmt: skip
+            "```", "tests/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo",
+            "tests/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo --routes=gpu",
+            "tests/zoo/zoo.py table --work=build/zoo -o docs/zoo.md", "```", ""]  # fmt: skip
 
 
 def table(args: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 # A gradient is read off the state: the step subtracts RATE times it, a large power of two, so that rounding the new value costs
 # a relative error of the gradient.
