@@ -79,12 +79,14 @@ def check_against_plan(page: Page, plan: dict) -> None:
     drawn = state["map"]["rectangles"] + state["map"]["aggregated"]
     expect(drawn == sum(b["size"] > 0 for b in buffers), f"{drawn} buffers drawn of {len(buffers)}")
     live = [b for b in buffers if b["begin"] <= graph["peak_step"] < b["end"]]
-    expect(state["rows"] == min(len(live), 150), f"{state['rows']} rows for {len(live)} live buffers")
+    counts, more = page.js("[...document.querySelectorAll('#live tbody tr')].map((row) => Number(row.dataset.count))"), page.js("document.querySelector('#live > button').hidden")
+    expect(state["rows"] == len(counts) and (sum(counts) == len(live) if more else len(counts) == 150), f"rows of {sum(counts)} of {len(live)} live buffers")
     expect(f"in {len(live):,} buffers" in page.text("#live-step"), page.text("#live-step"))
-    sizes = [b["size"] for b in sorted(live, key=lambda b: -b["size"])]
-    shown = page.js("[...document.querySelectorAll('#live tbody td:nth-child(3)')].map((cell) => cell.title)")
-    for title, size in zip(shown, sizes):
-        expect(title.startswith(f"{size:,} bytes"), f"a row says {title}; expected {size:,} bytes")
+    shown = page.js("[...document.querySelectorAll('#live tbody tr')].map((row) => [row.cells[2].title, Number(row.dataset.buffer), Number(row.dataset.count)])")
+    sizes = [count * buffers[i]["size"] for _, i, count in shown]
+    for (title, _, count), size in zip(shown, sizes):
+        expect(title.startswith(f"{size:,} bytes, " + (f"{count} \u00d7 {size // count:,}" if count > 1 else "")), f"a row says {title}; expected {size:,} bytes")
+    expect(sizes == sorted(sizes, reverse=True) and (not more or sum(sizes) == sum(b["size"] for b in live)), f"rows of {sizes}")
     expect(page.js("document.title").startswith(plan["model"][:20]), page.js("document.title"))
 
 
@@ -107,7 +109,7 @@ def check_overview(page: Page, plan: dict) -> None:
     said = page.text("#details")
     for words in [plan.get("outside_note", ""), *plan["notes"]]:
         expect(words in said or len(words) > 1000, f"the overview lacks {words}: {said}")
-    bottom = page.js("[...document.querySelectorAll('#savings tbody tr, #remedies li')].slice(0, 2).map((e) => e.getBoundingClientRect().bottom)")
+    bottom = page.js("[...document.querySelectorAll('#savings tbody tr, #remedies li')].slice(0, 1).map((e) => e.getBoundingClientRect().bottom)")
     end = page.js("document.querySelector('.details').getBoundingClientRect().bottom")
     expect(not bottom or 0 < min(bottom) and max(bottom) <= end, f"what could be smaller is seen only after scrolling: {bottom}, {end} are shown")
     graph = plan["graphs"][0]
@@ -139,6 +141,20 @@ def check_evaluation(page: Page, plan: dict) -> None:
     expect(live == evaluation["live_peak_bytes"] + state, f"{live} bytes are live during an evaluation")
     expect("optimizer" in page.drawn()["categories"], "the optimizer's state looks free during an evaluation")
     page.js("stowage.app.chooseGraph(0)")
+
+
+ALWAYS = {"arena", "bound", "instant", "pointer", "chosen", "pointed", "dim", "phase"}
+
+
+def check_key(page: Page, more: set[str], where: str = "#marks") -> None:
+    """Under the map stands what its signs mean: those that it has."""
+    signs = page.js("[...document.querySelectorAll(arguments[0] + ' > span')].map((e) => [e.dataset.sign, e.textContent, e.querySelectorAll('svg > *').length])", where)
+    expect({sign for sign, _, _ in signs} == (ALWAYS if where == "#marks" else ALWAYS - {"pointer", "pointed", "dim"}) | more, f"the key has {signs}")
+    expect(all(text and parts for _, text, parts in signs), f"a sign without words or a sample: {signs}")
+
+
+def kinds_of_aliases(plan: dict) -> set[str]:
+    return {kind for buffer in plan["buffers"] for kind in buffer.get("alias_kinds", []) if kind}
 
 
 def check_treemap(page: Page) -> None:
@@ -219,7 +235,8 @@ def check_hover_and_selection(page: Page, plan: dict) -> None:
     # The row under the pointer is outlined on the map.
     row = page.js("(({x, y}) => ({x: x + 20, y: y + 10}))(document.querySelector('#live tbody tr:nth-child(2)').getBoundingClientRect())")
     page.pointer(row)
-    expect(page.state()["pointed"] == int(page.js("document.querySelector('#live tbody tr:nth-child(2)').dataset.buffer")), f"{page.state()['pointed']}")
+    pointed, (first, count) = page.state()["pointed"], page.js("(({buffer, count}) => [Number(buffer), Number(count)])(document.querySelector('#live tbody tr:nth-child(2)').dataset)")
+    expect(pointed[0] == first and len(pointed) == count, f"{pointed} are outlined of a row of {count}, the first {first}")
     # What it is there for: used by the command at the peak, or the first later one that reads it.
     peak, readers = graph["peak_step"], [t for t, step in enumerate(graph["steps"]) if largest in step["reads"]]
     is_used = largest in graph["steps"][peak]["reads"] + graph["steps"][peak]["writes"]
@@ -255,17 +272,19 @@ def check_zoom(page: Page) -> None:
 
 
 def check_search(page: Page, plan: dict, pattern: str) -> None:
-    def matches(buffer: dict) -> bool:
+    labels = page.js("Array.from({length: stowage.app.graph.count}, (_, b) => stowage.app.graph.label(b))")
+
+    def matches(buffer: dict, label: str) -> bool:
         module = plan["strings"][buffer["module"]] if "module" in buffer else ""
-        texts = [buffer["name"], buffer["source"], *buffer["aliases"], module]
+        texts = [buffer["name"], buffer["source"], *buffer["aliases"], module, label]
         return any(re.search(pattern, text, re.I) for text in texts)
 
-    expected = sum(map(matches, plan["buffers"]))
+    expected = sum(map(matches, plan["buffers"], labels))
     page.element("#map").send_keys("/")
     page.keys(pattern)
     state = page.drawn()
     expect(state["matches"] == expected > 0, f"{pattern} finds {state['matches']}, expected {expected}")
-    live, found = ([i for i, b in enumerate(plan["buffers"]) if b["begin"] <= state["instant"] < b["end"] and (not only or matches(b))] for only in (False, True))
+    live, found = ([i for i, b in enumerate(plan["buffers"]) if b["begin"] <= state["instant"] < b["end"] and (not only or matches(b, labels[i]))] for only in (False, True))
     dimmed, leaves = state["treemap"]["dimmed"], state["treemap"]["leaves"]
     expect(leaves - len(found) <= dimmed <= len(live) - len(found) and (dimmed > 0) == (len(live) > len(found)),
            f"{dimmed} of {leaves} areas of the treemap are dimmed, {len(found)} of {len(live)} live buffers match")
@@ -341,6 +360,7 @@ def check_model(pages: Pages, name: str, model: Path, pattern: str, *words) -> N
     page = pages.open(html)
     check_against_plan(page, plan)
     check_overview(page, plan)
+    check_key(page, {*kinds_of_aliases(plan), *({"hatch", "link"} if any(b["recomputed"] for b in plan["buffers"]) else {})})
     check_evaluation(page, plan)
     check_treemap(page)
     check_hover_and_selection(page, plan)
@@ -382,8 +402,7 @@ def shared_storage(pages: Pages) -> None:
             marks[kind] += step >= 0
     expect(min(marks.values()) > 0, f"the network shows {marks}; expected all three kinds")
     expect(page.drawn()["map"]["marks"] == marks, f"{page.drawn()['map']['marks']} are marked; expected {marks}")
-    for sign in "\u25b2\u25a0\u25cb":
-        expect(sign in page.text("#marks"), f"the key lacks {sign}: {page.text('#marks')}")
+    check_key(page, {"in_place", "part", "view"})
     joined = next(i for i, b in enumerate(plan["buffers"]) if "part" in b.get("alias_kinds", []))
     page.pointer(page.js("stowage.app.placeOf(arguments[0])", joined), click=True)
     details = page.text("#details")
@@ -482,7 +501,8 @@ def frontier(pages: Pages) -> None:
     """A frontier's page has every point's plan; picking one shows its map."""
     html, table = pages.work / "frontier.html", pages.work / "frontier.csv"
     words = (ROOT / "tests/compiler/import/networks/residual_train_14.onnx", "--batch=16", "--loss=mse", "--threads=1", "--step=5")
-    pages.run("frontier", *words, "--format=html", "-o", html)
+    # What the process takes leaves 42,500 bytes of the card, between the first and the second point.
+    pages.run("frontier", *words, "--card=1GiB", f"--outside={2**30 // 64 * 63 - 2**29 - 42500}", "--format=html", "-o", html)
     pages.run("frontier", *words, "--format=csv", "-o", table)
     rows = [dict(zip(table.read_text().splitlines()[0].split(","), line.split(","))) for line in table.read_text().splitlines()[1:]]
     page = pages.open(html)
@@ -493,6 +513,14 @@ def frontier(pages: Pages) -> None:
     for row, label in zip(rows, labels):
         expect(f"{float(row['extra_time_percent']):.1f} %" in label, f"{label} for {row}")
     check_chart(page)
+    expect(int(rows[0]["arena_bytes"]) > 42500 > int(rows[1]["arena_bytes"]), f"the card is to lie between the first two of {rows}")
+    line, first, second = (page.js("(({x, width}) => x + width / 2)(document.querySelectorAll('#view-frontier ' + arguments[0])[arguments[1]].getBBox())", what, i)
+                           for what, i in (("#card", 0), ("circle", 0), ("circle", 1)))
+    expect(second < line < first, f"the card's line is at {line}, the points at {first} and {second}")
+    expect("41.5 KiB for the arena" in page.text(".chart text.card"), page.text(".chart text.card"))
+    over = page.js("[...document.querySelectorAll('#view-frontier tbody tr')].map((row) => row.className === 'over')")
+    expect(over == [True] + [False] * (len(rows) - 1), f"too large for the card are {over}")
+    expect("too much for card" in labels[0] and all("fits card" in label for label in labels[1:]), f"{labels}")
     band = page.js("document.querySelector('#bound').getBBox()")
     expect(band["width"] > 100 and band["height"] > 5, f"the proven bound is drawn as {band}")
     check_markup(page)
@@ -522,9 +550,9 @@ def compare(pages: Pages) -> None:
     """Differences are those that `stowage diff` finds, by code of its own."""
     model = ROOT / "models" / "digits_cnn.onnx"
     before, after, html = pages.work / "full.json", pages.work / "less.json", pages.work / "compare.html"
-    pages.run("plan", model, "--threads=1", "--recompute=none", "--format=json", "-o", before)
-    pages.run("plan", model, "--threads=1", "--memory-budget=60%", "--format=json", "-o", after)
-    pages.run("diff", before, after, "--format=html", "-o", html)
+    pages.run("plan", model, "--threads=1", "--recompute=none", "--outside=64MiB", "--format=json", "-o", before)
+    pages.run("plan", model, "--threads=1", "--memory-budget=60%", "--outside=64MiB", "--format=json", "-o", after)
+    pages.run("diff", before, after, "--card=589MiB", "--format=html", "-o", html)
     told = json.loads(subprocess.run([pages.tool, "diff", before, after, "--format=json"], check=True, stdout=subprocess.PIPE).stdout)
     page = pages.open(html)
     state = page.drawn()
@@ -545,6 +573,12 @@ def compare(pages: Pages) -> None:
         expect(drawn["rectangles"] + drawn["aggregated"] == sum(b["size"] > 0 for b in buffers), f"a map draws {drawn}")
     page.elements("#changes tbody tr")[0].click()
     expect(max(page.drawn()["compare"]["selected"]) >= 0, "a click on a difference selects no buffer")
+    # Of the card 3.80 MiB are left: a line in both maps, at one height, and both say what their signs mean.
+    cards = [drawn["card"] for drawn in state["compare"]["maps"]]
+    expect(all("card: 3.80 MiB for the arena" in card["text"] and card["y"] > 0 for card in cards) and abs(cards[0]["y"] - cards[1]["y"]) < 1, f"the cards are {cards}")
+    for i, plan in enumerate(plans):
+        again = {"hatch"} if any(b["recomputed"] for b in plan["buffers"]) else set()
+        check_key(page, {"card", *again, *kinds_of_aliases(plan)}, f"#view-compare section.map:nth-of-type({i + 1}) .marks")
     # Both maps move together.
     page.elements("#view-compare canvas")[0].send_keys("+++")
     maps = page.drawn()["compare"]["maps"]
@@ -621,13 +655,16 @@ def check_names(page: Page) -> None:
     expect(page.text("#details h3") == "lm_head linear", f"node_linear_112 of lm_head is called {page.text('#details h3')}")
     expect("node_linear_112" in page.text("#details"), f"its name in the plan is not told: {page.text('#details')}")
     page.js("stowage.app.select(-1)")
+    toggle = "document.querySelectorAll('#live tr.folded .link').forEach((_, i) => document.querySelectorAll('#live tr.folded .link')[i].click())"
+    page.js(toggle)
     named = page.js("[...document.querySelectorAll('#live .link, .overview .link, #live-step')].filter((e) => e.innerText.includes('node_')).map((e) => e.innerText)")
     expect(not named, f"names of nodes on the page: {named}")
-    rows = page.js("[...document.querySelectorAll('#live .link.name')].map((e) => [e.getAttribute('aria-label'), "
+    rows = page.js("[...document.querySelectorAll('#live tr:not(.folded) .link.name')].map((e) => [e.getAttribute('aria-label'), "
                    "[...e.children].map((part) => part.innerText).join('')])")
     expect(len(rows) > 50 and any(label[-12] == " " for label, _ in rows), f"none of {len(rows)} names is split at a blank")
     for label, shown in rows:
         expect(shown == label, f"{label} is shown as {shown}")
+    page.js(toggle)
 
 
 def known_card(pages: Pages) -> None:
@@ -671,6 +708,52 @@ def check_card(page: Page, plan: dict) -> None:
     expect(verdict["card"] in shown and "1.00 GiB too much" in shown, f"the figures are {shown}")
 
 
+def check_folding(page: Page, plan: dict) -> None:
+    """Sixteen layers that are alike are one area and one row for each of their places, and open to sixteen."""
+    state = page.drawn()["treemap"]
+    layers = [sum(b["size"] for b in plan["buffers"] if f"model.layers.{i}." in plan["strings"][b["module"]] and b["begin"] <= page.state()["instant"] < b["end"])
+              for i in range(16)]
+    expect([(each["name"], each["bytes"]) for each in state["folded"]] == [("16 \u00d7 layer 0\u201315", sum(layers))], f"folded are {state['folded']}")
+    expect(len({*layers}) == 1, f"the layers take {layers}")
+    box = page.js("(({x, y}) => ({x, y}))(document.querySelector('#treemap').getBoundingClientRect())")
+    place = {axis: box[axis] + state["folded"][0][axis] for axis in "xy"}
+    page.pointer(place)
+    expect(len(page.state()["pointed"]) == 16 and "16 \u00d7 " in page.text("#tip"), f"{page.state()['pointed']} are outlined: {page.text('#tip')}")
+    page.pointer(place, click=True)
+    opened = page.drawn()["treemap"]
+    expect(opened["path"] == ["model.layers"] and opened["isOpen"] and not opened["folded"] and opened["leaves"] >= 16 * 12, f"a click opens {opened}")
+    page.elements("#tree-path .link")[-1].click()
+    expect([each["name"] for each in page.drawn()["treemap"]["folded"]] == ["16 \u00d7 layer 0\u201315"], "its layers do not fold again")
+    page.element("#tree-path .link").click()
+    expect(page.drawn()["treemap"] == state, "'all' does not show everything")
+    rows = page.state()["rows"]
+    folded = page.elements("#live tr.folded .link")
+    expect(len(folded) == 12 and rows < 40, f"{len(folded)} of {rows} rows are folded")
+    folded[0].click()
+    expect(page.drawn()["rows"] == rows + 16 and len(page.elements("#live tr.part")) == 16, f"a row opens to {page.state()['rows'] - rows}")
+    page.elements("#live tr.part .link")[3].click()
+    selected = page.state()["selected"]
+    expect("model.layers.3.mlp." in plan["strings"][plan["buffers"][selected]["module"]], f"the fourth row selects {plan['buffers'][selected]}")
+    expect(len(page.elements("#live tr[aria-selected=true]")) == 2, "the folded row and the buffer's own are not marked")
+    page.element("#live tr.folded .link").click()
+    expect(page.drawn()["rows"] == rows, "the row does not close")
+    page.js("stowage.app.select(-1)")
+
+
+def check_grouped_legend(page: Page) -> None:
+    """Of many modules the legend has every one, if only together with others; an entry dims all that it stands for."""
+    page.browser.execute_script("const m = document.querySelector('#mode'); m.value = 'module'; m.dispatchEvent(new Event('change'))")
+    count = len(page.drawn()["categories"])
+    entries = page.js("[...document.querySelectorAll('#legend button')].map((e) => e.textContent)")
+    expect(14 < count < 70 and len(entries) == 15 and f"{count - 14} other modules" in entries[-1], f"{count} modules have {entries}")
+    page.elements("#legend button")[-1].click()
+    dimmed = page.drawn()["treemap"]["dimmed"]
+    expect(dimmed > 0 and page.js("stowage.app.hidden.size") == count - 14, f"{dimmed} areas are dimmed")
+    page.elements("#legend button")[-1].click()
+    page.browser.execute_script("const m = document.querySelector('#mode'); m.value = 'kind'; m.dispatchEvent(new Event('change'))")
+    expect(page.drawn()["treemap"]["dimmed"] == 0, "areas stay dim")
+
+
 def layered_model(pages: Pages) -> None:
     """Sixteen layers of a language model, as PyTorch's exporter names their nodes."""
     source, html = pages.fabricated("layered"), pages.work / "layered.html"
@@ -680,6 +763,9 @@ def layered_model(pages: Pages) -> None:
     check_against_plan(page, plan)
     check_names(page)
     check_card(page, plan)
+    check_key(page, {"card"})
+    check_folding(page, plan)
+    check_grouped_legend(page)
     pages.close(page)
 
 

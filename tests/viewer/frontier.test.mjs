@@ -1,7 +1,7 @@
 // Tests what the frontier's chart is drawn from.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { boundSteps, extraOf } from "../../viewer/src/frontier";
+import { boundSteps, cardOfPoints, extraOf } from "../../viewer/src/frontier";
 import { around, held, ticks, zoomed } from "../../viewer/src/view";
 
 const points = [
@@ -18,6 +18,12 @@ test("extra time is counted from the plan that keeps everything", () => {
 test("a budget's bound holds down to the next budget", () => {
   assert.deepEqual(boundSteps(points).map(({ bytes, seconds }) => [bytes, seconds]),
     [[100, 10], [80, 10], [80, 10.5], [60, 10.5], [60, 12]]);
+});
+
+test("the card of points is what the plan leaves of it that takes most beside its arena", () => {
+  const plans = [900, 880, 910].map((usable_bytes) => ({ summary: { verdict: { card: "gpu", usable_bytes } } }));
+  assert.deepEqual(cardOfPoints([{ plan: 0 }, { plan: 1 }, { plan: 2 }], plans), { name: "gpu", bytes: 880 });
+  assert.equal(cardOfPoints([{ plan: 0 }], [{ summary: {} }]), null);
 });
 
 test("zooming keeps what is under the pointer, and stays within the plan", () => {

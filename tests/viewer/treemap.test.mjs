@@ -1,28 +1,12 @@
-// Tests the treemap: groups by module, areas by bytes.
+// Tests the treemap's areas, which are to each other as bytes.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { follow, groupByModule, layOut } from "../../viewer/src/treemap";
+import { groupByModule } from "../../viewer/src/tree";
+import { layOut } from "../../viewer/src/treemap";
 
 const paths = [["layer1", "conv1"], ["layer1", "conv2"], ["layer2", "0", "conv"], [], ["layer1", "conv1"]];
 const bytes = [400, 100, 300, 50, 150];
 const tree = () => groupByModule([0, 1, 2, 3, 4], (b) => paths[b], (b) => bytes[b], (b) => `buffer ${b}`);
-
-test("groups add up, larger ones first; chains of single groups are one", () => {
-  const root = tree();
-  assert.equal(root.bytes, 1000);
-  assert.deepEqual(root.children.map((node) => [node.name, node.bytes]),
-    [["layer1", 650], ["layer2.0.conv", 300], ["buffer 3", 50]]);
-  assert.deepEqual(root.children[0].children.map((node) => node.name), ["conv1", "conv2"]);
-});
-
-test("repeated layers lie in order, whatever their bytes", () => {
-  const sizes = [["head"], 90, ["layers", "10", "mlp"], 70, ["layers", "2"], 10, ["layers", "0"], 30, ["layers", "9"], 80, ["layers", "norm"], 99];
-  const all = [...Array(sizes.length / 2).keys()];
-  const root = groupByModule([...all, ...all], (b) => sizes[2 * b], (b) => sizes[2 * b + 1], String);
-  const layers = root.children.find((node) => node.name === "layers");
-  assert.deepEqual(layers.children.map((node) => node.name), ["0", "2", "9", "10.mlp", "norm"]);
-  assert.deepEqual(root.children.map((node) => node.name), ["layers", "head"]);
-});
 
 test("areas of siblings are to each other as their bytes, and do not overlap", () => {
   const areas = layOut(tree(), 400, 200);
@@ -50,15 +34,6 @@ test("equal bytes give nearly square areas", () => {
   const root = groupByModule([...Array(100).keys()], () => [], () => 1, String);
   const worst = Math.max(...layOut(root, 300, 100).slice(1).map((a) => Math.max(a.width / a.height, a.height / a.width)));
   assert.ok(worst < 2.5, `aspect ratio ${worst}`);
-});
-
-test("a path leads to a group as far as the tree has it", () => {
-  const at = (...path) => follow(tree(), path);
-  assert.deepEqual(at("layer1", "conv1").names, ["layer1", "conv1"]);
-  assert.equal(at("layer1", "conv1").node.bytes, 550);
-  assert.deepEqual(at("layer2", "0").names, ["layer2.0.conv"]); // a chain is one group
-  assert.equal(at("layer1", "gone").node.bytes, 650);
-  assert.equal(at().node.bytes, 1000);
 });
 
 test("nothing at all is one empty area", () => {

@@ -1,10 +1,11 @@
 // The page: what is chosen, and which parts show it.
-import { MARKS } from "./marks";
 import { CompareView, labelOf } from "./compare";
-import { colorBy, Coloring, css, Mode } from "./colors";
+import { colorBy, Coloring, Mode } from "./colors";
 import { showDetails } from "./details";
 import { byId, element } from "./dom";
 import { FrontierView } from "./frontier";
+import { inksOf } from "./inks";
+import { bytesByCategory, drawKey, keyOf, legendOf, showLegend } from "./legend";
 import { LiveTable } from "./live";
 import { cardOf, ceilingOf, MapView } from "./map";
 import { showOverview } from "./overview";
@@ -13,9 +14,9 @@ import { Graph, Picture, Plan } from "./plan";
 import { findMatches } from "./search";
 import { formatBytes, formatBytesExact, formatPercent, formatSeconds, groupDigits, shorten } from "./text";
 import { measuredStep, TimesView, timesOf } from "./times";
+import { fold, groupByModule, leavesOf, TreeNode } from "./tree";
 import { TreemapView } from "./treemap";
 
-const LEGEND_ENTRIES = 14, MOST_RANKED = 70;
 type View = "map" | "times" | "frontier" | "compare";
 const VIEWS: View[] = ["map", "times", "frontier", "compare"];
 
@@ -25,7 +26,7 @@ export class App {
   private instant = 0;
   private hoverStep = -1;
   private selected = -1;
-  private pointed = -1; ///< the pointer is over it in the table or the treemap
+  private pointed: number[] = []; ///< the pointer is over them in the table or the treemap
   private mode: Mode = "kind";
   private coloring!: Coloring;
   private matches: Uint8Array | null = null;
@@ -35,6 +36,7 @@ export class App {
   private readonly map: MapView;
   private readonly treemap: TreemapView;
   private readonly table: LiveTable;
+  private tree: { graph: Graph | null; step: number; root: TreeNode } = { graph: null, step: -1, root: groupByModule([], () => [], () => 0, String) };
   private liveTimer = 0;
   private placeTimer = 0;
   private knownPlace = ""; ///< as the address had it when it was read or written last
@@ -50,17 +52,17 @@ export class App {
       pin: (step) => this.pin(step),
     });
     this.treemap = new TreemapView(byId<HTMLCanvasElement>("treemap"), byId("tree-path"), (buffer) => this.select(buffer, true),
-      (buffer, x, y) => {
-        this.showTip(buffer, -1, x, y);
-        this.point(buffer);
+      (leaf, x, y) => {
+        this.showTip(leaf?.buffers[0] ?? -1, -1, x, y, this.graph, leaf);
+        this.point(leaf?.buffers ?? []);
       });
-    this.table = new LiveTable(byId("live"), (buffer) => this.select(buffer, true), (buffer) => this.point(buffer));
+    this.table = new LiveTable(byId("live"), (buffer) => this.select(buffer, true), (buffers) => this.point(buffers));
     const { plans, frontier } = picture;
     if (plans.length > 1)
       this.compare = new CompareView(plans, byId("view-compare"),
         (graph, buffer, step, x, y) => this.showTip(buffer, step, x, y, graph));
     if (frontier)
-      this.frontier = new FrontierView(frontier, byId("view-frontier"), (plan) => {
+      this.frontier = new FrontierView(frontier, plans, byId("view-frontier"), (plan) => {
         this.choosePlan(plan);
         this.showView("map");
       }, (plan) => this.openComparison(frontier.points[0].plan, plan));
@@ -182,7 +184,8 @@ export class App {
   chooseGraph(number: number): void {
     this.graphNumber = number;
     byId<HTMLSelectElement>("graph").value = String(number);
-    this.selected = this.pointed = -1;
+    this.selected = -1;
+    this.pointed = [];
     this.hoverStep = -1;
     this.instant = this.graph.peakStep;
     byId("links-choice").hidden = !this.graph.firstRun.some((first) => first >= 0);
@@ -210,11 +213,11 @@ export class App {
       this.say(`${shorten(this.graph.label(buffer), 80)}, ${formatBytes(this.graph.size[buffer])}`);
   }
 
-  /// Outlines a buffer on the map.
-  private point(buffer: number): void {
-    if (buffer === this.pointed)
+  /// Outlines buffers on the map.
+  private point(buffers: number[]): void {
+    if (buffers.join() === this.pointed.join())
       return;
-    this.pointed = buffer;
+    this.pointed = buffers;
     this.redraw();
   }
 
@@ -264,43 +267,40 @@ export class App {
     byId("live-step").textContent =
       `${isPeak ? `step ${groupDigits(step)} of ${groupDigits(graph.stepCount)}, ` : ""}${shorten(graph.stepLabel(step), 90)}: ` +
       `${formatBytes(graph.live[step] ?? 0)} in ${groupDigits(live.length)} buffers` + (graph.measured ? `; ${timesOf(graph, step)}` : "");
-    this.table.show(graph, live, this.coloring, this.selected);
+    this.table.show(graph, leavesOf(fold(this.liveTree(step), (b) => graph.sortOf(b))), this.coloring, this.selected);
     this.showTree(step);
     this.showLegend(step);
   }
 
   private showTree(step: number): void {
     byId("tree-instant").textContent = step === this.graph.peakStep ? "at the peak" : `at step ${groupDigits(step)}`;
-    this.treemap.show(this.graph, this.graph.liveAt(step), this.coloring, this.selected, this.isDark, this.shown());
+    this.treemap.show({ graph: this.graph, root: this.liveTree(step), coloring: this.coloring, selected: this.selected, isDark: this.isDark,
+      matches: this.shown() });
+  }
+
+  /// What is live at a step, by module. The last one is kept.
+  private liveTree(step: number): TreeNode {
+    const graph = this.graph;
+    if (this.tree.graph !== graph || this.tree.step !== step)
+      this.tree = { graph, step, root: groupByModule(graph.liveAt(step), (b) => graph.modulePath(b), (b) => graph.size[b], (b) => graph.label(b)) };
+    return this.tree.root;
   }
 
   private showLegend(step: number): void {
-    const { categories, of, isOrdered } = this.coloring;
-    const bytes = new Float64Array(categories.length);
-    for (const b of this.graph.liveAt(step))
-      bytes[of[b]] += this.graph.size[b];
-    // Of a scale every so many, and of a thousand modules; of some dozens those with the most bytes.
-    const every = isOrdered ? Math.max(Math.ceil((categories.length - 1) / LEGEND_ENTRIES), 1) : 1;
-    const fullest = this.mode === "module" && categories.length > LEGEND_ENTRIES && categories.length < MOST_RANKED ?
-      new Set([...bytes.keys()].sort((a, b) => bytes[b] - bytes[a] || a - b).slice(0, LEGEND_ENTRIES)) : null;
-    const entries = categories.map((category, i) => {
-      if (fullest ? !fullest.has(i) : i % every !== 0 && i !== categories.length - 1)
-        return null;
-      const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
-      swatch.style.background = css(category.color);
-      const isOff = this.hidden?.has(i) ?? false;
-      return element("li", {}, element("button", { type: "button", "aria-pressed": String(!isOff),
-        title: "show or dim", onclick: () => this.toggleCategory(i) }, swatch, shorten(category.label, 28),
-      element("span", { class: "hint" }, bytes[i] ? formatBytes(bytes[i]) : "\u2013")));
-    });
-    byId("legend").replaceChildren(...entries.filter((entry) => entry !== null) as HTMLElement[]);
-    byId("marks").replaceChildren(...this.graph.aliasKinds().map((kind) => element("span", {}, MARKS[kind])));
+    const { graph, coloring } = this;
+    showLegend(byId("legend"), legendOf(coloring, this.mode, bytesByCategory(graph, coloring, step)), this.hidden, (members) => this.toggle(members));
+    byId("marks").replaceChildren(...drawKey(keyOf(graph, cardOf(this.currentPlan.summary)), this.isDark));
   }
 
-  private toggleCategory(category: number): void {
+  /// Dims categories, or shows them where all of them are dim.
+  private toggle(members: number[]): void {
     const hidden = this.hidden ?? new Set<number>();
-    if (!hidden.delete(category))
-      hidden.add(category);
+    const areHidden = members.every((category) => hidden.has(category));
+    for (const category of members)
+      if (areHidden)
+        hidden.delete(category);
+      else
+        hidden.add(category);
     this.hidden = hidden.size ? hidden : null;
     this.showLegend(this.instant);
     this.showTree(this.instant);
@@ -347,7 +347,7 @@ export class App {
     this.liveTimer = window.setTimeout(() => this.showInstant(step >= 0 && buffer < 0 ? step : this.instant), 60);
   }
 
-  private showTip(buffer: number, step: number, x: number, y: number, graph = this.graph): void {
+  private showTip(buffer: number, step: number, x: number, y: number, graph = this.graph, leaf: TreeNode | null = null): void {
     const tip = byId("tip");
     tip.hidden = buffer < 0 && step < 0;
     if (tip.hidden)
@@ -360,6 +360,9 @@ export class App {
         element("div", {}, `steps ${groupDigits(graph.begin[buffer])} to ${groupDigits(graph.end[buffer] - 1)}`));
     if (buffer >= 0 && graph.label(buffer) !== graph.bufferName(buffer))
       lines.push(element("div", { class: "hint name" }, shorten(graph.bufferName(buffer), 80)));
+    if (leaf && leaf.buffers.length > 1)
+      lines.splice(0, lines.length, element("strong", { class: "name" }, shorten(leaf.name, 80)),
+        element("div", {}, `${groupDigits(leaf.buffers.length)} \u00d7 ${formatBytes(graph.size[buffer])}, ${formatBytes(leaf.bytes)} together; a click shows the layers one by one`));
     if (buffer >= 0 && graph.reasonOf(buffer))
       lines.push(element("div", {}, shorten(graph.reasonOf(buffer), 160)));
     if (step >= 0)
@@ -422,6 +425,7 @@ export class App {
   setTheme(isDark: boolean): void {
     this.isDark = isDark;
     document.documentElement.dataset.theme = isDark ? "dark" : "light";
+    document.documentElement.style.setProperty("--card", inksOf(isDark).card);
     byId("theme").textContent = isDark ? "Light" : "Dark";
   }
 
@@ -432,6 +436,7 @@ export class App {
     addEventListener("scroll", () => { byId("tip").hidden = true; }, { passive: true });
     on("theme", "click", () => {
       this.setTheme(!this.isDark);
+      this.showLegend(this.instant);
       this.showSelection();
       this.showView(this.view);
     });

@@ -88,7 +88,7 @@ function categorized(graph: Graph, keys: [string, Rgb][], keyOf: (b: number) => 
 }
 
 function byKind(graph: Graph): Coloring {
-  return categorized(graph, KIND_COLORS, (b) => graph.isRecomputed(b) ? "recomputed" : graph.kindOf(b));
+  return categorized(graph, KIND_COLORS, (b) => graph.sortOf(b));
 }
 
 export const TYPE_COLORS: Rgb[] = [OKABE_ITO.sky, OKABE_ITO.orange, OKABE_ITO.green, OKABE_ITO.purple, OKABE_ITO.blue,

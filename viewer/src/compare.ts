@@ -2,11 +2,13 @@
 import { colorBy, Coloring, css, Mode } from "./colors";
 import { compareGraphs, Difference, fullestGraph } from "./difference";
 import { element } from "./dom";
+import { drawKey, keyOf } from "./legend";
 import { cardOf, ceilingOf, MapView } from "./map";
 import { Graph, Plan } from "./plan";
 import { formatBytes, formatChange, formatPercent, formatSeconds, groupDigits, shorten } from "./text";
 
 const PAGE = 200;
+const UNUSED = ["link", "pointer", "pointed", "dim"]; ///< signs that these maps do not draw
 
 interface Side {
   plan: number;
@@ -14,6 +16,7 @@ interface Side {
   selected: number;
   instant: number;
   choice: HTMLSelectElement;
+  key: HTMLElement;
 }
 
 export class CompareView {
@@ -36,7 +39,7 @@ export class CompareView {
         "aria-label": `Map of plan ${name}`, "aria-describedby": "map-help" });
       const choice: HTMLSelectElement = element("select", { onchange: () => this.choose(side, Number(choice.value)) },
         ...plans.map((each, i) => element("option", { value: i }, labelOf(each))));
-      const side: Side = { plan, selected: -1, instant: 0, choice, map: new MapView(canvas, {
+      const side: Side = { plan, selected: -1, instant: 0, choice, key: element("p", { class: "marks hint" }), map: new MapView(canvas, {
         hover: (buffer, step, x, y) => this.tip(this.graphOf(side), buffer, step, x, y),
         select: (buffer) => this.selectIn(side, buffer),
         pin: (step) => this.pin(side, step),
@@ -50,7 +53,7 @@ export class CompareView {
     const columns = [["Buffer", ""], ["Kind", ""], ["A", "number"], ["B", "number"], ["Difference", "number"]] as const;
     into.append(
       ...this.sides.map((side, i) => element("section", { class: "map", "aria-label": `Plan ${"AB"[i]}` },
-        element("div", { class: "toolbar" }, element("label", {}, element("strong", {}, "AB"[i]), " ", side.choice)), side.map.canvas)),
+        element("div", { class: "toolbar" }, element("label", {}, element("strong", {}, "AB"[i]), " ", side.choice)), side.map.canvas, side.key)),
       element("section", { class: "differences", "aria-label": "Differences" },
         element("div", { class: "scroll" }, element("table", { class: "totals" }, element("thead", {}, element("tr", {}, ...heads)),
           this.totals, this.categories)),
@@ -151,9 +154,10 @@ export class CompareView {
     for (const side of this.sides) {
       const graph = this.graphOf(side);
       const { summary } = this.plans[side.plan];
+      side.key.replaceChildren(...drawKey(keyOf(graph, cardOf(summary)).filter(({ sign }) => !UNUSED.includes(sign)), this.isDark));
       side.map.show({ graph, coloring: this.coloringOf(graph), persistentBytes: summary.persistent_bytes,
         arenaBytes: summary.arena_bytes, ceilingBytes: ceiling, card: cardOf(summary), lowerBoundBytes: graph.lowerBound, matches: null,
-        selected: side.selected, pointed: -1, instant: side.instant, hoverStep: -1, isDark: this.isDark, showLinks: false });
+        selected: side.selected, pointed: [], instant: side.instant, hoverStep: -1, isDark: this.isDark, showLinks: false });
     }
   }
 

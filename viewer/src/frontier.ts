@@ -1,6 +1,8 @@
 // Time against memory: the plans found, and below them what is proven not to exist.
 import { element, shape } from "./dom";
-import type { Frontier, FrontierPoint } from "./plan";
+import { CARD_DASH } from "./inks";
+import { cardOf } from "./map";
+import type { Frontier, FrontierPoint, Plan } from "./plan";
 import { formatBytes, formatPercent, formatSeconds, formatTick, shorten } from "./text";
 import { ticks } from "./view";
 
@@ -35,14 +37,22 @@ function roundValues(low: number, high: number, most: number): number[] {
   return values;
 }
 
+/// What the arena may take on the card that the points are to fit: the least of what their plans leave of it. Null where none is known.
+export function cardOfPoints(points: FrontierPoint[], plans: Pick<Plan, "summary">[]): ReturnType<typeof cardOf> {
+  const cards = points.map((point) => cardOf(plans[point.plan].summary));
+  return cards.reduce((least, card) => least && card && card.bytes < least.bytes ? card : least, cards[0]);
+}
+
 export class FrontierView {
   private dots: SVGElement[] = [];
   private chosen = -1; ///< a plan
   private readonly chart = element("div", { class: "canvas" });
   private readonly rows: HTMLElement[] = [];
+  private readonly card: ReturnType<typeof cardOf>;
 
-  constructor(private readonly frontier: Frontier, into: HTMLElement, private readonly pick: (plan: number) => void,
+  constructor(private readonly frontier: Frontier, private readonly plans: Pick<Plan, "summary">[], into: HTMLElement, private readonly pick: (plan: number) => void,
     compare: (plan: number) => void) {
+    this.card = cardOfPoints(frontier.points, plans);
     into.append(element("section", { class: "chart", "aria-label": "Time against memory" },
       element("h2", {}, "Extra time against memory ", element("span", { class: "hint" },
         `times: ${shorten(frontier.device, 80)}; a point is a plan, pick one to see its map`)), this.chart),
@@ -67,7 +77,8 @@ export class FrontierView {
     const { points } = frontier;
     const most = Math.max(...points.map((point) => extraOf(frontier, point.seconds)), 0.01) * 1.12;
     const fastest = Math.min(...points.map((point) => extraOf(frontier, point.seconds)), 0);
-    const high = points[0].arena * 1.03, least = Math.min(frontier.lower_bound, ...points.map((point) => point.arena));
+    const card = this.card?.bytes ?? 0;
+    const high = Math.max(points[0].arena, card <= 1.5 * points[0].arena ? card : 0) * 1.03, least = Math.min(frontier.lower_bound, ...points.map((point) => point.arena));
     const low = Math.max(least - (high - least) * 0.08, 0);
     const x = (bytes: number) => LEFT + (width - LEFT - RIGHT) * (bytes - low) / (high - low);
     const y = (share: number) => height - BOTTOM - (height - TOP - BOTTOM) * (share - fastest) / (most - fastest);
@@ -98,8 +109,10 @@ export class FrontierView {
       return i === 0 ? `M${px} ${py}` : `V${py} H${px}`;
     }).join(" ");
     svg.append(shape("path", { class: "plans", d: line }));
+    if (this.card)
+      svg.append(...cardLine(this.card, x(card), [LEFT, width - RIGHT], [ceiling, floor]));
     this.dots = points.map((point) => {
-      const label = describe(frontier, point);
+      const label = describe(frontier, point) + this.fitOf(point);
       const act = (): void => pick(point.plan);
       const dot = shape("circle", { class: "dot", cx: x(point.arena), cy: y(extraOf(frontier, point.seconds)), r: 6, tabindex: 0,
         role: "button", "aria-label": label, onclick: act, onkeydown: (event: KeyboardEvent) => {
@@ -115,11 +128,19 @@ export class FrontierView {
     this.mark(this.chosen);
   }
 
+  /// Whether it fits the card, where one is known.
+  private fitOf(point: FrontierPoint): string {
+    const { verdict } = this.plans[point.plan].summary;
+    return !verdict ? "" : verdict.fits ? `; fits ${shorten(verdict.card, 24)}, ${formatBytes(verdict.spare_bytes)} to spare`
+      : `; ${formatBytes(-verdict.spare_bytes)} too much for ${shorten(verdict.card, 24)}`;
+  }
+
   private table(pick: (plan: number) => void, compare: (plan: number) => void): HTMLElement {
     const { frontier } = this;
     const full = frontier.points[0].arena;
     for (const point of frontier.points)
-      this.rows.push(element("tr", { onclick: () => pick(point.plan) },
+      this.rows.push(element("tr", { onclick: () => pick(point.plan), class: this.plans[point.plan].summary.verdict?.fits === false ? "over" : "",
+        title: describe(frontier, point) + this.fitOf(point) },
         element("td", {}, element("button", { type: "button", class: "link" }, formatBytes(point.arena))),
         element("td", { class: "number" }, formatPercent(point.arena / full)),
         element("td", { class: "number" }, formatSeconds(point.seconds)),
@@ -136,6 +157,17 @@ export class FrontierView {
   }
 
   state() { return { points: this.dots.length, chosen: this.dots.findIndex((dot) => dot.getAttribute("aria-pressed") === "true") }; }
+}
+
+/// Upright where the card ends, its words on the side with more room; an arrow where that is beyond the chart.
+function cardLine({ name, bytes }: { name: string; bytes: number }, x: number, [left, right]: [number, number], [top, bottom]: [number, number]): SVGElement[] {
+  const isShown = x >= left && x <= right;
+  const isLeft = isShown ? x > (left + right) / 2 : x > right;
+  const text = `${name}: ${formatBytes(bytes)} for the arena`;
+  const at = isShown ? x + (isLeft ? -8 : 8) : isLeft ? right - 4 : left + 4;
+  const words = shape("text", { class: "card", x: at, y: top + 32, "text-anchor": isLeft ? "end" : "start" },
+    isShown ? text : isLeft ? `${text} \u2192` : `\u2190 ${text}`);
+  return [...isShown ? [shape("line", { id: "card", class: "card", x1: x, x2: x, y1: top, y2: bottom, "stroke-dasharray": CARD_DASH.join(" ") })] : [], words];
 }
 
 function describe(frontier: Frontier, point: FrontierPoint): string {

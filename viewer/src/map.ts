@@ -35,7 +35,7 @@ export interface MapContent {
   card: { name: string; bytes: number } | null; ///< what the arena may take on it
   matches: Uint8Array | null;      ///< of a search: 1 where it matches
   selected: number;
-  pointed: number; ///< outlined
+  pointed: number[]; ///< outlined
   instant: number;
   hoverStep: number;
   isDark: boolean;

@@ -7,30 +7,35 @@ export interface Mark {
   kind: MarkKind; step: number;
 }
 
-/// The key of the marks, as text.
+/// What the marks mean.
 export const MARKS: Record<MarkKind, string> = {
-  in_place: "\u25B2 written over what was there",
-  part: "\u25A0 a part, written where it is joined",
-  view: "\u25CB a view, read where it lies",
+  in_place: "written over what was there",
+  part: "a part, written where it is joined",
+  view: "a view, read where it lies",
 };
 
-/// Draws a mark that stands on the point: a triangle, a square, or a ring over where those would be.
+/// Each around the point that it stands on: a triangle, a square, or a ring over where those would be.
+export const MARK_PATHS: Record<MarkKind, string> = {
+  in_place: "M-3 0 L0 -5 L3 0 Z",
+  part: "M-2.5 -5.5 H2.5 V-0.5 H-2.5 Z",
+  view: "M2.5 -9 A2.5 2.5 0 1 1 -2.5 -9 A2.5 2.5 0 1 1 2.5 -9 Z",
+};
+const paths = new Map<MarkKind, Path2D>();
+
+/// Draws a mark that stands on the point, in the colour to fill with.
 export function drawMark(context: CanvasRenderingContext2D, kind: MarkKind, x: number, y: number): void {
-  context.beginPath();
-  if (kind === "in_place") {
-    context.moveTo(x - 3, y);
-    context.lineTo(x, y - 5);
-    context.lineTo(x + 3, y);
-  } else if (kind === "part") {
-    context.rect(x - 2.5, y - 5.5, 5, 5);
-  } else {
-    context.arc(x, y - 9, 2.5, 0, 2 * Math.PI);
+  let path = paths.get(kind);
+  if (!path)
+    paths.set(kind, path = new Path2D(MARK_PATHS[kind]));
+  context.translate(x, y);
+  if (kind === "view") {
     context.lineWidth = 1.25;
     context.strokeStyle = context.fillStyle;
-    context.stroke();
-    return;
+    context.stroke(path);
+  } else {
+    context.fill(path);
   }
-  context.fill();
+  context.translate(-x, -y);
 }
 
 /// The marks of a buffer: one per kind and command. A plan that does not say what a value is has none.

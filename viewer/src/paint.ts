@@ -1,5 +1,6 @@
 // Draws the map: curve, rectangles, cells, labels, axes. Reads the map's content, changes nothing of it.
 import { css, inkOn, Rgb } from "./colors";
+import { BOUND_DASH, CARD_DASH, Inks, inksOf } from "./inks";
 import { Cells, divide, Layers, noLayers } from "./layers";
 import type { MapContent } from "./map";
 import { drawMark, Mark, MarkKind, marksOf } from "./marks";
@@ -15,7 +16,6 @@ export interface Regions {
   axisTop: number;
 }
 
-const CARD_DASH = [10, 3, 2, 3];
 const LEFT = 70, RIGHT = 10, GAP = 17, AXIS = 34, CURVE = 74;
 
 export function regionsOf(width: number, height: number, content: MapContent): Regions {
@@ -32,13 +32,6 @@ export function regionsOf(width: number, height: number, content: MapContent): R
     stateHeight, axisTop: stateTop + stateHeight };
 }
 
-interface Inks {
-  text: string; faint: string; grid: string; area: string; accent: string; bound: string; card: string; strong: string;
-}
-const LIGHT: Inks = { text: "#3d444d", faint: "#6e7781", grid: "#e3e6ea", area: "#f4f5f7", accent: "#0b57d0",
-  bound: "#b3261e", card: "#8430c8", strong: "#0a0c10" };
-const DARK: Inks = { text: "#c4cad2", faint: "#8b949e", grid: "#272d35", area: "#12161c", accent: "#8ab4f8",
-  bound: "#ff8a80", card: "#c9a0ff", strong: "#ffffff" };
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
 export interface FrameReport {
@@ -64,11 +57,11 @@ export class MapPainter {
   private state = new Int32Array(0);
   private votes: Float32Array | null = null;
   private content!: MapContent;
-  private inks: Inks = LIGHT;
+  private inks: Inks = inksOf(false);
   private splitFor: MapContent["graph"] | null = null;
   private bands: { key: object | null; live: Float64Array[]; order: number[] } = { key: null, live: [], order: [] };
   private marks: Mark[][] = [];
-  private phases: [string, number, number][] = []; ///< name, first step, step after the last
+  private phases: ReturnType<MapContent["graph"]["phases"]> = [];
   lastFrame: FrameReport = emptyReport();
 
   constructor(private readonly canvas: HTMLCanvasElement) {
@@ -78,7 +71,7 @@ export class MapPainter {
   paint(content: MapContent, steps: Axis, addresses: Axis): void {
     const started = performance.now();
     this.content = content;
-    this.inks = content.isDark ? DARK : LIGHT;
+    this.inks = inksOf(content.isDark);
     this.split();
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
     const ratio = window.devicePixelRatio || 1;
@@ -100,8 +93,9 @@ export class MapPainter {
     report.card = this.drawCard(regions, addresses);
     if (content.showLinks || content.selected >= 0)
       this.drawLinks(regions, steps, addresses, report);
-    if (content.pointed >= 0 && content.pointed !== content.selected)
-      this.drawOutline(content.pointed, this.inks.accent, regions, steps, addresses);
+    for (const b of content.pointed)
+      if (b !== content.selected)
+        this.drawOutline(b, this.inks.accent, regions, steps, addresses);
     if (content.selected >= 0)
       this.drawOutline(content.selected, this.inks.strong, regions, steps, addresses);
     this.drawAxes(regions, steps, addresses);
@@ -119,14 +113,7 @@ export class MapPainter {
       const all = Array.from({ length: graph.count }, (_, b) => b).filter((b) => graph.size[b] > 0);
       this.upper = Int32Array.from(all.filter((b) => graph.offset[b] >= persistentBytes));
       this.state = Int32Array.from(all.filter((b) => graph.offset[b] < persistentBytes));
-      this.phases = [];
-      for (let t = 0; t < graph.stepCount; ++t) {
-        const last = this.phases[this.phases.length - 1];
-        if (last && last[0] === graph.phaseOf(t))
-          last[2] = t + 1;
-        else
-          this.phases.push([graph.phaseOf(t), t, t + 1]);
-      }
+      this.phases = graph.phases();
       this.marks = Array.from({ length: graph.count }, (_, b) => marksOf(graph.aliasesOf(b)));
       this.splitFor = graph;
     }
@@ -382,7 +369,7 @@ export class MapPainter {
       for (let x = 0; x < columns; ++x)
         base[x] += live[fullest[x]];
     }
-    this.rule(left, yOf(graph.lowerBound), width, this.inks.bound, [5, 3]);
+    this.rule(left, yOf(graph.lowerBound), width, this.inks.bound, BOUND_DASH);
     this.rule(left, yOf(arenaBytes), width, this.inks.text, []);
     if (card && card.bytes < top)
       this.rule(left, yOf(card.bytes), width, this.inks.card, CARD_DASH);
@@ -425,7 +412,7 @@ export class MapPainter {
         this.inks.text);
     }
     if (isShown(lowerBoundBytes)) {
-      this.rule(regions.left, yOf(lowerBoundBytes), regions.width, this.inks.bound, [5, 3]);
+      this.rule(regions.left, yOf(lowerBoundBytes), regions.width, this.inks.bound, BOUND_DASH);
       if (!same) {
         context.textBaseline = "top";
         this.outlined(`no placement takes less than ${formatBytes(lowerBoundBytes)}`, right, yOf(lowerBoundBytes) + 2,
@@ -500,16 +487,12 @@ export class MapPainter {
 
   /// Forward, backward, update: a strip under the map.
   private drawPhases(regions: Regions, xOf: (step: number) => number): void {
-    const { isDark } = this.content;
     const context = this.context;
-    const shades: Record<string, string> = isDark
-      ? { forward: "#26435f", backward: "#5a4118", update: "#1d4d3c" }
-      : { forward: "#cfe6f7", backward: "#f8e3b8", update: "#c5e8dc" };
-    for (const [phase, begin, end] of this.phases) {
+    for (const { name: phase, begin, end } of this.phases) {
       const left = Math.max(xOf(begin), regions.left), right = Math.min(xOf(end), regions.left + regions.width);
       if (!phase || left >= right)
         continue;
-      context.fillStyle = shades[phase] ?? this.inks.grid;
+      context.fillStyle = this.inks.phases[phase] ?? this.inks.grid;
       context.fillRect(left, regions.axisTop + 3, right - left, 12);
       if (right - left > 56) {
         context.fillStyle = this.inks.text;

@@ -213,6 +213,9 @@ export class Graph {
       this.raw.buffers.alias_kinds.some((list) => list.some((id) => this.strings[id] === kind)));
     return this.kinds;
   }
+  hasRecomputed(): boolean { return this.raw.buffers.recomputed.some((flag) => flag !== 0); }
+  /// Its kind; computed a second time is one of its own.
+  sortOf(b: number): string { return this.isRecomputed(b) ? "recomputed" : this.kindOf(b); }
   recomputeSeconds(b: number): number | null { return this.raw.buffers.recompute_seconds[b]; }
   isLive(b: number, step: number): boolean { return this.begin[b] <= step && step < this.end[b]; }
   /// What an activation or a gradient that is live at a step is there for: used by it, or waiting for a
@@ -245,6 +248,18 @@ export class Graph {
   stepModule(step: number): string { return this.strings[this.raw.steps.module[step]] ?? ""; }
   writesOf(step: number): number[] { return this.raw.steps.writes[step] ?? []; }
   phaseOf(step: number): string { return this.strings[this.raw.steps.phase[step]] ?? ""; }
+  /// Stretches of steps of one phase.
+  phases(): { name: string; begin: number; end: number }[] {
+    const phases: { name: string; begin: number; end: number }[] = [];
+    for (let t = 0; t < this.stepCount; ++t) {
+      const last = phases[phases.length - 1];
+      if (last?.name === this.phaseOf(t))
+        last.end = t + 1;
+      else
+        phases.push({ name: this.phaseOf(t), begin: t, end: t + 1 });
+    }
+    return phases;
+  }
   implementationOf(step: number): string { return this.strings[this.raw.steps.implementation?.[step]] ?? ""; }
   stepSeconds(step: number): number { return this.raw.steps.seconds[step] ?? 0; }
 

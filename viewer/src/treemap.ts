@@ -3,84 +3,12 @@ import { Coloring, css, inkOn } from "./colors";
 import { Graph } from "./plan";
 import { element } from "./dom";
 import { formatBytes, shorten } from "./text";
-
-export interface TreeNode {
-  name: string;
-  bytes: number;
-  buffer: number;          ///< of a leaf; -1 for a group
-  children: TreeNode[];
-}
+import { fold, follow, isLeaf, TreeNode } from "./tree";
 
 export interface Area {
   node: TreeNode;
   depth: number;
   x: number; y: number; width: number; height: number;
-}
-
-/// Buffers by the parts of their modules. A group with one child is merged with it.
-export function groupByModule(buffers: number[], pathOf: (b: number) => string[], bytesOf: (b: number) => number,
-  nameOf: (b: number) => string): TreeNode {
-  interface Group { node: TreeNode; groups: Map<string, Group>; }
-  const make = (name: string): Group => ({ node: { name, bytes: 0, buffer: -1, children: [] }, groups: new Map() });
-  const root = make("");
-  for (const b of buffers) {
-    let group = root;
-    for (const part of pathOf(b)) {
-      let next = group.groups.get(part);
-      if (!next) {
-        next = make(part);
-        group.groups.set(part, next);
-        group.node.children.push(next.node);
-      }
-      group = next;
-    }
-    group.node.children.push({ name: nameOf(b), bytes: bytesOf(b), buffer: b, children: [] });
-  }
-  const finish = (node: TreeNode): void => {
-    for (const child of node.children)
-      finish(child);
-    while (node.children.length === 1 && node.children[0].buffer < 0 && node !== root.node) {
-      node.name += "." + node.children[0].name;
-      node.children = node.children[0].children;
-    }
-    if (node.buffer < 0)
-      node.bytes = node.children.reduce((sum, child) => sum + child.bytes, 0);
-    node.children.sort((a, b) => b.bytes - a.bytes);
-    layersInOrder(node.children);
-  };
-  finish(root.node);
-  return root.node;
-}
-
-/// The number of a repeated layer, of "3" or "3.mlp"; -1 for others.
-function layerNumber({ name, buffer }: TreeNode): number {
-  const number = /^\d+(?=$|\.)/.exec(name);
-  return buffer < 0 && number ? Number(number[0]) : -1;
-}
-
-/// Repeated layers lie in their order, before what is beside them: neighbours in the model are neighbours on the map.
-function layersInOrder(nodes: TreeNode[]): void {
-  const layers = nodes.filter((node) => layerNumber(node) >= 0).sort((a, b) => layerNumber(a) - layerNumber(b));
-  if (layers.length < 2)
-    return;
-  const others = nodes.filter((node) => layerNumber(node) < 0);
-  nodes.splice(0, nodes.length, ...layers, ...others);
-}
-
-/// The group at the end of a path, as far as the tree has it, and the names of the groups on the way.
-export function follow(root: TreeNode, path: string[]): { node: TreeNode; names: string[] } {
-  let node = root;
-  const names: string[] = [];
-  for (let at = 0; at < path.length;) {
-    const next = node.children.find((child) => child.buffer < 0 &&
-      child.name.split(".").every((part, i) => at + i >= path.length || part === path[at + i]));
-    if (!next)
-      break;
-    at += next.name.split(".").length;
-    names.push(next.name);
-    node = next;
-  }
-  return { node, names };
 }
 
 const HEADER = 15;
@@ -147,90 +75,115 @@ function squarify(nodes: TreeNode[], x: number, y: number, w: number, h: number,
   }
 }
 
+/// What is drawn, and how.
+interface Content {
+  graph: Graph;
+  root: TreeNode;
+  coloring: Coloring;
+  selected: number;
+  isDark: boolean;
+  matches: Uint8Array | null; ///< of a search: 1 where it matches
+}
+
+const FONT = "10.5px system-ui, 'DejaVu Sans', sans-serif";
+
 export class TreemapView {
   private areas: Area[] = [];
   private dimmed = 0; ///< leaves that a search does not match
-  private draw: () => void = () => {};
-  private root: TreeNode = { name: "", bytes: 0, buffer: -1, children: [] };
+  private content: Content | null = null;
+  private shown: TreeNode = { name: "", bytes: 0, buffers: [], children: [], layers: [] };
   private path: string[] = []; ///< parts of the module that is shown alone
+  private isOpen = false;      ///< its layers are shown one by one
 
   constructor(private readonly canvas: HTMLCanvasElement, private readonly trail: HTMLElement, select: (buffer: number) => void,
-    hover: (buffer: number, x: number, y: number) => void) {
-    new ResizeObserver(() => this.draw()).observe(canvas);
+    hover: (leaf: TreeNode | null, x: number, y: number) => void) {
+    new ResizeObserver(() => this.paint()).observe(canvas);
     canvas.addEventListener("click", (event) => {
-      const area = this.areaAt(event.offsetX, event.offsetY);
-      if (area && area.node.buffer >= 0)
-        select(area.node.buffer);
+      const under = this.areasAt(event.offsetX, event.offsetY);
+      const folded = under.find((area) => area.node.layers.length);
+      const area = under[under.length - 1];
+      if (folded)
+        this.enter([...this.path, ...this.partsTo(folded.node).slice(0, -1)], true);
+      else if (area && isLeaf(area.node))
+        select(area.node.buffers[0]);
       else if (area && area.depth > 0)
-        this.enter([...this.path, ...this.pathTo(area.node)]);
+        this.enter([...this.path, ...this.partsTo(area.node)]);
     });
-    canvas.addEventListener("pointermove", (event) =>
-      hover(this.areaAt(event.offsetX, event.offsetY)?.node.buffer ?? -1, event.clientX, event.clientY));
-    canvas.addEventListener("pointerleave", () => hover(-1, 0, 0));
+    canvas.addEventListener("pointermove", (event) => {
+      const node = this.areasAt(event.offsetX, event.offsetY).pop()?.node;
+      hover(node && isLeaf(node) ? node : null, event.clientX, event.clientY);
+    });
+    canvas.addEventListener("pointerleave", () => hover(null, 0, 0));
   }
 
-  show(graph: Graph, live: number[], coloring: Coloring, selected: number, isDark: boolean, matches: Uint8Array | null): void {
-    this.root = groupByModule(live, (b) => graph.modulePath(b), (b) => graph.size[b], (b) => graph.label(b));
-    this.draw = () => this.paint(graph, follow(this.root, this.path).node, coloring, selected, isDark, matches);
-    this.showTrail();
-    this.draw();
+  show(content: Content): void {
+    this.content = content;
+    this.refresh();
   }
 
-  /// Shows what is in the module alone, as far as it is live; an empty path shows everything.
-  enter(path: string[]): void {
+  /// Shows what is in the module alone, as far as it is live; an empty path shows everything. `isOpen`: its layers one by one.
+  enter(path: string[], isOpen = false): void {
     this.path = path;
-    this.showTrail();
-    this.draw();
+    this.isOpen = isOpen;
+    this.refresh();
+  }
+
+  private refresh(): void {
+    if (!this.content)
+      return;
+    const { graph, root } = this.content;
+    const { node, names } = follow(root, this.path);
+    this.shown = fold(node, (b) => graph.sortOf(b), this.isOpen);
+    this.showTrail(names);
+    this.paint();
   }
 
   /// The modules around what is shown, each a way back.
-  private showTrail(): void {
-    const { names } = follow(this.root, this.path);
+  private showTrail(names: string[]): void {
     const step = (name: string, depth: number): HTMLElement => element("button", { type: "button", class: "link name",
       onclick: () => this.enter(names.slice(0, depth).flatMap((each) => each.split("."))) }, shorten(name, 30));
     this.trail.replaceChildren(...(names.length ? [step("all", 0), ...names.flatMap((name, i) =>
-      [" / ", i + 1 < names.length ? step(name, i + 1) : element("strong", { class: "name" }, shorten(name, 30))])] : []));
+      [" / ", i + 1 < names.length ? step(name, i + 1) : element("strong", { class: "name" }, shorten(name, 30))])] : []),
+    ...(this.isOpen ? [names.length ? " " : "", element("button", { type: "button", class: "link", onclick: () => this.enter(this.path) }, "fold layers")] : []));
   }
 
-  /// The parts of the path from what is shown to a group inside of it.
-  private pathTo(wanted: TreeNode): string[] {
+  /// The parts of the path from what is shown to a group inside of it; those of a folded group are one part, its name.
+  private partsTo(wanted: TreeNode): string[] {
     const search = (node: TreeNode): string[] | null => {
       if (node === wanted)
         return [];
       for (const child of node.children) {
-        const below = child.buffer < 0 ? search(child) : null;
+        const below = isLeaf(child) ? null : search(child);
         if (below)
-          return [...child.name.split("."), ...below];
+          return [...(child.layers.length ? [child.name] : child.name.split(".")), ...below];
       }
       return null;
     };
-    return search(follow(this.root, this.path).node) ?? [];
+    return search(this.shown) ?? [];
   }
 
   /// Where a buffer is drawn, for tests; null where it is too small.
   placeOf(buffer: number): { x: number; y: number } | null {
-    const area = this.areas.find((a) => a.node.buffer === buffer);
+    const area = this.areas.find((a) => a.node.buffers.includes(buffer));
     return area ? { x: area.x + area.width / 2, y: area.y + area.height / 2 } : null;
   }
 
+  /// Folded layers and their middle are told by their names, for tests.
   state() {
-    return { path: follow(this.root, this.path).names, leaves: this.areas.filter((area) => area.node.buffer >= 0).length,
-      groups: this.areas.filter((area) => area.node.buffer < 0).length - 1, dimmed: this.dimmed };
+    return { path: this.content ? follow(this.content.root, this.path).names : [], isOpen: this.isOpen,
+      leaves: this.areas.filter((area) => isLeaf(area.node)).length, groups: this.areas.filter((area) => !isLeaf(area.node)).length - 1,
+      dimmed: this.dimmed, folded: this.areas.filter((area) => area.node.layers.length).map(({ node, x, y, width, height }) =>
+        ({ name: node.name, bytes: node.bytes, x: x + width / 2, y: y + height / 2 })) };
   }
 
-  private areaAt(x: number, y: number): Area | undefined {
-    for (let i = this.areas.length - 1; i >= 0; --i) {
-      const a = this.areas[i];
-      if (x >= a.x && x < a.x + a.width && y >= a.y && y < a.y + a.height)
-        return a;
-    }
-    return undefined;
+  /// What lies over a point, the outermost first.
+  private areasAt(x: number, y: number): Area[] {
+    return this.areas.filter((a) => x >= a.x && x < a.x + a.width && y >= a.y && y < a.y + a.height);
   }
 
-  private paint(graph: Graph, root: TreeNode, coloring: Coloring, selected: number, isDark: boolean,
-    matches: Uint8Array | null): void {
+  private paint(): void {
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
-    if (!width || !height)
+    if (!this.content || !width || !height)
       return;
     const ratio = window.devicePixelRatio || 1;
     this.canvas.width = Math.round(width * ratio);
@@ -239,43 +192,51 @@ export class TreemapView {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     context.textBaseline = "middle";
-    this.areas = layOut(root, width, height);
+    this.areas = layOut(this.shown, width, height);
     this.dimmed = 0;
-    for (const area of this.areas) {
-      const { node, x, y, width: w, height: h } = area;
-      if (area.depth === 0)
-        continue;
-      if (node.buffer < 0) {
-        const shade = Math.min(area.depth, 5) * (isDark ? 7 : 8);
-        context.fillStyle = isDark ? `rgb(${22 + shade} ${27 + shade} ${34 + shade})`
-          : `rgb(${244 - shade} ${245 - shade} ${247 - shade})`;
-        context.fillRect(x + 0.5, y + 0.5, w - 1, h - 1);
-        if (w > 44 && h > 34) {
-          context.fillStyle = isDark ? "#c4cad2" : "#3d444d";
-          context.font = "600 10.5px system-ui, 'DejaVu Sans', sans-serif";
-          const bytes = w > 150 ? `  ${formatBytes(node.bytes)}` : "";
-          context.fillText(shorten(node.name, Math.floor((w - 8) / 6.4) - bytes.length) + bytes, x + 5, y + HEADER / 2 + 1, w - 9);
-        }
-        continue;
-      }
-      const color = coloring.categories[coloring.of[node.buffer]].color;
-      const isDim = matches !== null && !matches[node.buffer];
-      this.dimmed += isDim ? 1 : 0;
-      context.fillStyle = css(color, isDim ? 0.14 : 1);
-      const rim = w > 3 && h > 3 ? 0.5 : 0;
-      context.fillRect(x + rim, y + rim, w - 2 * rim, h - 2 * rim);
-      if (w > 44 && h > 14 && !isDim) {
-        context.fillStyle = css(inkOn(color), 0.9);
-        context.font = "10.5px system-ui, 'DejaVu Sans', sans-serif";
-        context.fillText(shorten(node.name, Math.max(Math.floor((w - 8) / 6), 4)), x + 5, y + Math.min(h / 2, 11), w - 9);
-        if (h > 28)
-          context.fillText(formatBytes(node.bytes), x + 5, y + 24, w - 9);
-      }
-      if (node.buffer === selected) {
-        context.strokeStyle = isDark ? "#fff" : "#0a0c10";
-        context.lineWidth = 2;
-        context.strokeRect(x + 1, y + 1, w - 2, h - 2);
-      }
+    for (const area of this.areas)
+      if (isLeaf(area.node))
+        this.paintLeaf(context, area, this.content);
+      else if (area.depth > 0)
+        paintGroup(context, area, this.content.isDark);
+  }
+
+  private paintLeaf(context: CanvasRenderingContext2D, area: Area, { coloring, selected, isDark, matches }: Content): void {
+    const { node, x, y, width: w, height: h } = area;
+    const isDim = matches !== null && !node.buffers.some((b) => matches[b]);
+    this.dimmed += isDim ? 1 : 0;
+    const rim = w > 3 && h > 3 ? 0.5 : 0;
+    // Those of several layers are bands of their own where they differ in colour.
+    const looks = node.buffers.map((b) => css(coloring.categories[coloring.of[b]].color, matches !== null && !matches[b] ? 0.14 : 1));
+    const bands = looks.every((look) => look === looks[0]) ? [looks[0]] : looks;
+    const band = (w - 2 * rim) / bands.length;
+    bands.forEach((look, i) => {
+      context.fillStyle = look;
+      context.fillRect(x + rim + i * band, y + rim, band, h - 2 * rim);
+    });
+    if (w > 44 && h > 14 && !isDim) {
+      context.fillStyle = css(inkOn(coloring.categories[coloring.of[node.buffers[0]]].color), 0.9);
+      context.font = FONT;
+      context.fillText(shorten(node.name, Math.max(Math.floor((w - 8) / 6), 4)), x + 5, y + Math.min(h / 2, 11), w - 9);
+      if (h > 28)
+        context.fillText(formatBytes(node.bytes), x + 5, y + 24, w - 9);
+    }
+    if (node.buffers.includes(selected)) {
+      context.strokeStyle = isDark ? "#fff" : "#0a0c10";
+      context.lineWidth = 2;
+      context.strokeRect(x + 1, y + 1, w - 2, h - 2);
     }
   }
+}
+
+function paintGroup(context: CanvasRenderingContext2D, { node, depth, x, y, width: w, height: h }: Area, isDark: boolean): void {
+  const shade = Math.min(depth, 5) * (isDark ? 7 : 8);
+  context.fillStyle = isDark ? `rgb(${22 + shade} ${27 + shade} ${34 + shade})` : `rgb(${244 - shade} ${245 - shade} ${247 - shade})`;
+  context.fillRect(x + 0.5, y + 0.5, w - 1, h - 1);
+  if (w <= 44 || h <= 34)
+    return;
+  context.fillStyle = isDark ? "#c4cad2" : "#3d444d";
+  context.font = `600 ${FONT}`;
+  const bytes = w <= 150 ? "" : node.layers.length ? `, ${formatBytes(node.layers[0].bytes)} each` : `  ${formatBytes(node.bytes)}`;
+  context.fillText(shorten(node.name, Math.floor((w - 8) / 6.4) - bytes.length) + bytes, x + 5, y + HEADER / 2 + 1, w - 9);
 }
