@@ -17,8 +17,6 @@ namespace stow {
 #define GEN_PASS_DEF_PACKBUFFERSPASS
 #include "passes/memory/Passes.h.inc"
 
-#include <absl/strings/str_cat.h>
-
 namespace {
 
 /// The packing problem of a graph's transient storages and workspaces.

@@ -213,6 +213,70 @@ int64_t bytesTo(RankedTensorType whole, ArrayRef<int64_t> starts) {
   return bytes;
 }
 
+/// The bytes of a box of a tensor, its first element at `offset`: dimensions are joined from the
+/// innermost on while they are contiguous; every gap begins a level.
+Comb boxAt(int64_t offset, RankedTensorType whole, ArrayRef<int64_t> sizes) {
+  if (llvm::is_contained(sizes, 0))
+    return {offset, offset, 0};
+  std::vector<int64_t> strides = byteStrides(whole);
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, whole.getRank()));
+  llvm::erase_if(dims, [&](int64_t dim) { return sizes[dim] == 1; });
+  llvm::sort(dims, [&](int64_t a, int64_t b) {
+    return std::pair(strides[a], a) < std::pair(strides[b], b);
+  });
+  Comb comb = {offset, offset, sizeOf(dtypeOf(whole.getElementType()))};
+  comb.end += comb.width;
+  for (int64_t dim : dims) {
+    comb.end += (sizes[dim] - 1) * strides[dim];
+    auto *inner = comb.levels.empty() ? nullptr : &comb.levels.front();
+    if (!inner && strides[dim] == comb.width)
+      comb.width *= sizes[dim];
+    else if (inner && strides[dim] == inner->stride * inner->count)
+      inner->count *= sizes[dim];
+    else
+      comb.levels.insert(comb.levels.begin(), {strides[dim], sizes[dim]});
+  }
+  return comb;
+}
+
+/// The bytes of a tensor whose first element lies at `offset`.
+Comb rangeAt(int64_t offset, Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  if (layoutOf(type).pitch)
+    return boxAt(offset, tensor, tensor.getShape());
+  int64_t bytes = storedBytesOf(type);
+  return {offset, offset + bytes, bytes};
+}
+
+/// The operands in stow.inside, by number.
+FailureOr<SmallVector<bool>> listInside(Operation &op) {
+  SmallVector<bool> isInside(op.getNumOperands(), false);
+  for (int64_t input : insideOf(op)) {
+    if (input < 0 || input >= op.getNumOperands() || isInside[input])
+      return op.emitError() << "lists " << input << " as inside; expected each of its "
+                            << op.getNumOperands() << " inputs at most once";
+    isInside[input] = true;
+  }
+  return isInside;
+}
+
+/// An op that can run in several ways has the scratch of the one that it runs in.
+LogicalResult checkChoice(Operation &op) {
+  auto ways = op.getAttrOfType<ArrayAttr>("stow.implementations");
+  if (!ways)
+    return success();
+  auto number = op.getAttrOfType<IntegerAttr>("stow.implementation");
+  if (!number || number.getInt() < 0 || number.getInt() >= static_cast<int64_t>(ways.size()))
+    return op.emitError() << "names none of its " << ways.size() << " implementations";
+  auto way = dyn_cast<DictionaryAttr>(ways[number.getInt()]);
+  auto needed = way ? way.getAs<IntegerAttr>("workspace") : IntegerAttr();
+  auto given = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
+  if (!needed || needed.getInt() != (given ? given.getInt() : 0))
+    return op.emitError() << "has a workspace of " << (given ? given.getInt() : 0)
+                          << " bytes, which is not that of its implementation " << number.getInt();
+  return success();
+}
+
 /// Checks one graph.
 class Replay {
 public:
@@ -231,15 +295,6 @@ public:
     for (Operation &op : graph.getBody().front())
       ok &= succeeded(letNextInputsCome(op)) && succeeded(step(op));
     return success(ok);
-  }
-
-  /// The bytes of a tensor whose first element lies at `offset`.
-  static Comb rangeAt(int64_t offset, Type type) {
-    auto tensor = cast<RankedTensorType>(type);
-    if (layoutOf(type).pitch)
-      return boxAt(offset, tensor, tensor.getShape());
-    int64_t bytes = storedBytesOf(type);
-    return {offset, offset + bytes, bytes};
   }
 
 private:
@@ -392,18 +447,6 @@ private:
     return success();
   }
 
-  /// The operands in stow.inside, by number.
-  static FailureOr<SmallVector<bool>> listInside(Operation &op) {
-    SmallVector<bool> isInside(op.getNumOperands(), false);
-    for (int64_t input : insideOf(op)) {
-      if (input < 0 || input >= op.getNumOperands() || isInside[input])
-        return op.emitError() << "lists " << input << " as inside; expected each of its "
-                              << op.getNumOperands() << " inputs at most once";
-      isInside[input] = true;
-    }
-    return isInside;
-  }
-
   /// An op whose operands make up its result: some must lie where they belong, the others are
   /// copied there.
   LogicalResult join(Operation &op, ArrayRef<Sharing> joined) {
@@ -524,24 +567,6 @@ private:
     return success();
   }
 
-  /// An op that can run in several ways has the scratch of the one that it runs in.
-  LogicalResult checkChoice(Operation &op) {
-    auto ways = op.getAttrOfType<ArrayAttr>("stow.implementations");
-    if (!ways)
-      return success();
-    auto number = op.getAttrOfType<IntegerAttr>("stow.implementation");
-    if (!number || number.getInt() < 0 || number.getInt() >= static_cast<int64_t>(ways.size()))
-      return op.emitError() << "names none of its " << ways.size() << " implementations";
-    auto way = dyn_cast<DictionaryAttr>(ways[number.getInt()]);
-    auto needed = way ? way.getAs<IntegerAttr>("workspace") : IntegerAttr();
-    auto given = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
-    if (!needed || needed.getInt() != (given ? given.getInt() : 0))
-      return op.emitError() << "has a workspace of " << (given ? given.getInt() : 0)
-                            << " bytes, which is not that of its implementation "
-                            << number.getInt();
-    return success();
-  }
-
   LogicalResult checkWorkspace(Operation &op, ArrayRef<Comb> written) {
     if (failed(checkChoice(op)))
       return failure();
@@ -591,32 +616,6 @@ private:
     return success(ok);
   }
 
-  /// The bytes of a box of a tensor, its first element at `offset`: dimensions are joined from the
-  /// innermost on while they are contiguous; every gap begins a level.
-  static Comb boxAt(int64_t offset, RankedTensorType whole, ArrayRef<int64_t> sizes) {
-    if (llvm::is_contained(sizes, 0))
-      return {offset, offset, 0};
-    std::vector<int64_t> strides = byteStrides(whole);
-    SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, whole.getRank()));
-    llvm::erase_if(dims, [&](int64_t dim) { return sizes[dim] == 1; });
-    llvm::sort(dims, [&](int64_t a, int64_t b) {
-      return std::pair(strides[a], a) < std::pair(strides[b], b);
-    });
-    Comb comb = {offset, offset, sizeOf(dtypeOf(whole.getElementType()))};
-    comb.end += comb.width;
-    for (int64_t dim : dims) {
-      comb.end += (sizes[dim] - 1) * strides[dim];
-      auto *inner = comb.levels.empty() ? nullptr : &comb.levels.front();
-      if (!inner && strides[dim] == comb.width)
-        comb.width *= sizes[dim];
-      else if (inner && strides[dim] == inner->stride * inner->count)
-        inner->count *= sizes[dim];
-      else
-        comb.levels.insert(comb.levels.begin(), {strides[dim], sizes[dim]});
-    }
-    return comb;
-  }
-
   LogicalResult checkBounds(Comb range, Operation *place, StringRef what, bool isAligned = true) {
     if (range.begin < 0 || range.end > arenaBytes)
       return place->emitError() << what << " at [" << range.begin << ", " << range.end
@@ -664,7 +663,7 @@ LogicalResult checkNextInputs(ModuleOp module) {
       for (BlockArgument argument : graph.getArguments())
         if (auto offset = graph.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), place))
           take(graph, graph.getArgAttr(argument.getArgNumber(), kNameAttr),
-               Replay::rangeAt(offset.getInt(), argument.getType()));
+               rangeAt(offset.getInt(), argument.getType()));
   };
   visit("stow.next_offset", [&](func::FuncOp graph, Attribute name, Comb range) {
     visit(kOffsetAttr, [&](func::FuncOp, Attribute other, Comb taken) {

@@ -34,22 +34,14 @@ std::optional<Space> spaceOf(const std::string &name) {
   return std::nullopt;
 }
 
-class Parser {
-public:
-  Parser(const std::string &text) : tokens(lexPtx(text)) {
+/// Reads tokens one after the other; what is not as expected is an error at its line.
+class TokenReader {
+protected:
+  explicit TokenReader(const std::string &text) : tokens(lexPtx(text)) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);)
       module.source.push_back(line);
   }
-
-  Module run() {
-    while (look().kind != Token::Kind::End)
-      directive();
-    return std::move(module);
-  }
-
-private:
-  //===-- tokens ------------------------------------------------------------------------------===//
 
   const Token &look(size_t ahead = 0) const {
     return tokens[std::min(at + ahead, tokens.size() - 1)];
@@ -81,11 +73,84 @@ private:
   [[noreturn]] void fail(const std::string &why) const {
     throw PtxError("PTX " + module.at(look().line) + ": " + why);
   }
+  void skipTo(char sign) {
+    while (!takeSign(sign))
+      if (take().kind == Token::Kind::End)
+        fail(std::string("expected '") + sign + "'");
+  }
+  void skipSection() {
+    while (!isSign('{') && look().kind != Token::Kind::End)
+      ++at;
+    while (!isSign('}') && look().kind != Token::Kind::End)
+      ++at;
+    expect('}');
+  }
   void skipLine() {
     for (int line = look().line; look().line == line && look().kind != Token::Kind::End;)
       ++at;
   }
 
+  std::vector<Token> tokens;
+  size_t at = 0;
+  Module module;
+};
+
+/// The registers of nested scopes.
+class Scopes {
+public:
+  void restart() { scopes.assign(1, {}); }
+  void open() { scopes.push_back({{}, ++scopeCount}); }
+  void close() { scopes.pop_back(); }
+  bool areNested() const { return scopes.size() > 1; }
+
+  /// A label of the innermost scope, whose name other scopes may have, too.
+  std::string labelHere(const std::string &name) const {
+    return areNested() ? concat(name, "@", scopes.back().number) : name;
+  }
+  void define(const std::string &name, int number) { scopes.back().registers[name] = number; }
+  int find(const std::string &name) const {
+    for (size_t i = scopes.size(); i-- > 0;) {
+      auto found = scopes[i].registers.find(name);
+      if (found != scopes[i].registers.end())
+        return found->second;
+    }
+    return -1;
+  }
+  /// From the innermost on, without the function's own.
+  std::vector<int> numbers() const {
+    std::vector<int> numbers;
+    for (size_t i = scopes.size(); i-- > 1;)
+      numbers.push_back(scopes[i].number);
+    return numbers;
+  }
+
+private:
+  struct Scope {
+    std::map<std::string, int> registers;
+    int number = 0;
+  };
+  std::vector<Scope> scopes;
+  int scopeCount = 0;
+};
+
+/// A label that was used before it was known which one it is.
+struct Pending {
+  size_t instruction;
+  long operand;
+  std::vector<int> scopes;
+};
+
+class Parser : TokenReader {
+public:
+  explicit Parser(const std::string &text) : TokenReader(text) {}
+
+  Module run() {
+    while (look().kind != Token::Kind::End)
+      directive();
+    return std::move(module);
+  }
+
+private:
   //===-- directives --------------------------------------------------------------------------===//
 
   void directive() {
@@ -109,14 +174,6 @@ private:
     if (takeName(".section"))
       return skipSection();
     linked();
-  }
-
-  void skipSection() {
-    while (!isSign('{') && look().kind != Token::Kind::End)
-      ++at;
-    while (!isSign('}') && look().kind != Token::Kind::End)
-      ++at;
-    expect('}');
   }
 
   /// A variable or function behind its linkage.
@@ -252,7 +309,7 @@ private:
     } else {
       current.hasBody = true;
       expect('{');
-      scopes.assign(1, {});
+      scopes.restart();
       while (!isSign('}'))
         statement();
       expect('}');
@@ -285,29 +342,18 @@ private:
       fail("the directive " + name + " of a function is not known");
   }
 
-  void skipTo(char sign) {
-    while (!takeSign(sign))
-      if (take().kind == Token::Kind::End)
-        fail(std::string("expected '") + sign + "'");
-  }
-
   //===-- statements --------------------------------------------------------------------------===//
-
-  struct Scope {
-    std::map<std::string, int> registers;
-    int number = 0;
-  };
 
   void statement() {
     const Token &token = look();
     if (takeSign('{')) {
-      scopes.push_back({{}, ++scopeCount});
+      scopes.open();
       while (!isSign('}')) {
         if (look().kind == Token::Kind::End)
           fail("expected '}'");
         statement();
       }
-      scopes.pop_back();
+      scopes.close();
       return expect('}');
     }
     if (takeSign(';'))
@@ -342,14 +388,10 @@ private:
     }
     if (takeName(".callprototype") || takeName(".calltargets"))
       return skipTo(';');
-    // The inner scope's label is its own.
-    std::string unique = scopes.size() == 1 ? name : scoped(name, scopes.size() - 1);
-    if (!current.labels.emplace(unique, static_cast<int>(current.instructions.size())).second)
+    if (!current.labels
+             .emplace(scopes.labelHere(name), static_cast<int>(current.instructions.size()))
+             .second)
       fail("the label " + name + " is defined twice");
-  }
-
-  std::string scoped(const std::string &name, size_t depth) const {
-    return concat(name, "@", scopes[depth].number);
   }
 
   void registers() {
@@ -372,24 +414,15 @@ private:
   }
 
   void defineRegister(const std::string &name, int bits) {
-    scopes.back().registers[name] = static_cast<int>(current.registers.size());
+    scopes.define(name, static_cast<int>(current.registers.size()));
     current.registers.push_back({name, bits});
-  }
-
-  int findRegister(const std::string &name) const {
-    for (size_t i = scopes.size(); i-- > 0;) {
-      auto found = scopes[i].registers.find(name);
-      if (found != scopes[i].registers.end())
-        return found->second;
-    }
-    return -1;
   }
 
   void instruction() {
     Instruction instruction;
     if (takeSign('@')) {
       instruction.guardNegated = takeSign('!');
-      instruction.guard = findRegister(takeAnyName());
+      instruction.guard = scopes.find(takeAnyName());
       if (instruction.guard < 0)
         fail("the guard " + tokens[at - 1].text + " is no register");
     }
@@ -406,15 +439,8 @@ private:
     if (branches)
       for (Operand &target : instruction.operands)
         pending.push_back(
-            {current.instructions.size(), &target - &instruction.operands[0], scopeNumbers()});
+            {current.instructions.size(), &target - &instruction.operands[0], scopes.numbers()});
     current.instructions.push_back(std::move(instruction));
-  }
-
-  std::vector<int> scopeNumbers() const {
-    std::vector<int> numbers;
-    for (size_t i = scopes.size(); i-- > 1;)
-      numbers.push_back(scopes[i].number);
-    return numbers;
   }
 
   /// Labels may be used before they are defined: the innermost scope that has the name wins.
@@ -475,11 +501,11 @@ private:
         result.kind = Operand::Kind::Integer, result.value = 32;
         return result;
       }
-      result.index = findRegister(result.name);
+      result.index = scopes.find(result.name);
       result.kind = result.index >= 0 ? Operand::Kind::Register : Operand::Kind::Symbol;
       if (takeSign('|')) {
         std::string name = takeAnyName();
-        result.second = name == "_" ? -2 : findRegister(name);
+        result.second = name == "_" ? -2 : scopes.find(name);
         if (result.second == -1)
           fail("the register " + name + " is not declared");
       }
@@ -506,19 +532,9 @@ private:
     return result;
   }
 
-  struct Pending {
-    size_t instruction;
-    long operand;
-    std::vector<int> scopes;
-  };
-
-  std::vector<Token> tokens;
-  size_t at = 0;
-  Module module;
   Function current;
-  std::vector<Scope> scopes;
+  Scopes scopes;
   std::vector<Pending> pending;
-  int scopeCount = 0;
 };
 
 } // namespace
