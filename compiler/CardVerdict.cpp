@@ -1,8 +1,6 @@
 #include "compiler/CardVerdict.h"
 
-#include "compiler/Accumulation.h"
 #include "compiler/Infeasible.h"
-#include "compiler/MixedPrecision.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Arena.h"
 
@@ -48,17 +46,16 @@ namespace {
 
 /// What PyTorch eager takes for the step, by what the file says of its operators; nothing for files that say nothing.
 void addEager(Verdict &verdict, mlir::MLIRContext &context, const CompileOptions &options,
-              int64_t batches) {
+              const StepVariant &variant) {
   if (!options.modelPath.ends_with(".onnx"))
     return;
-  CompileOptions split = options;
-  split.accumulate = batches;
-  const CompileOptions one = perBatch(context, split);
+  ImportOptions import = options.import;
+  import.batch = variant.samplesPerRun();
   std::optional<eager::Program> program =
-      importEager(context, one.modelPath, one.import, one.loss, one.lossOutput);
+      importEager(context, options.modelPath, import, options.loss, options.lossOutput);
   if (!program)
     return;
-  program->accumulates = batches > 1;
+  program->accumulates = variant.batches > 1;
   const eager::Device device = options.target == "host" ? eager::Device::Cpu : eager::Device::Cuda;
   verdict.eagerBytes = eager::peakOf(*program, options.optimizer, device);
   if (options.precision != Precision::F32)
@@ -70,24 +67,15 @@ void addEager(Verdict &verdict, mlir::MLIRContext &context, const CompileOptions
 
 } // namespace
 
-Verdict verdictOn(mlir::MLIRContext &context, const CompileOptions &options, const Plan &plan,
-                  const Card &card) {
-  Verdict verdict = judge(plan, card);
-  if (!options.accumulateAuto)
-    addEager(verdict, context, options, plan.batchesPerStep);
+Verdict verdictOn(mlir::MLIRContext &context, const CompileOptions &options,
+                  const CompiledPlan &compiled, const Card &card) {
+  Verdict verdict = judge(compiled.plan, card);
+  addEager(verdict, context, options, compiled.step->variant);
   if (verdict.fits())
     return verdict;
-  if (options.lossChunks == 0 || options.rowChunks == 0 || options.accumulateAuto) {
-    verdict.remedies = remediesOf(plan); // another plan of the step would be one in other pieces
-    return verdict;
-  }
-  CompileOptions planned = options;
-  planned.accumulate = plan.batchesPerStep; // --accumulate may have been no split
   mlir::ScopedDiagnosticHandler silent(&context,
                                        [](mlir::Diagnostic &) { return mlir::success(); });
-  StageTimer timer;
-  const StepWithPlanner step = chooseStep(context, perBatch(context, planned), timer);
-  addRemedies(verdict, context, *step.planner, step.costs, step.options, plan);
+  addRemedies(verdict, *compiled.steps, *compiled.step, options, compiled.plan);
   return verdict;
 }
 

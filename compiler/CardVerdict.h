@@ -1,7 +1,7 @@
 // --card and --fit: whether a plan fits the card, and what would make it fit.
 #pragma once
 
-#include "compiler/Pipeline.h"
+#include "compiler/Compile.h"
 #include "compiler/PlanFile.h"
 #include "runtime/report/Verdict.h"
 
@@ -11,9 +11,9 @@ namespace stow {
 /// is known. Throws Error(BadInput) where --fit asks about a card that nobody knows.
 std::optional<Card> cardOf(const CompileOptions &options);
 
-/// The verdict on the plan of `options`. Where the step does not fit, it is planned again for the remedies.
-Verdict verdictOn(mlir::MLIRContext &context, const CompileOptions &options, const Plan &plan,
-                  const Card &card);
+/// The verdict on what was compiled for `options`. Where the step does not fit, more of it is planned for the remedies.
+Verdict verdictOn(mlir::MLIRContext &context, const CompileOptions &options,
+                  const CompiledPlan &compiled, const Card &card);
 
 /// The same of a plan out of a file, of which --card and --fit are asked: --card's, or what the file says, or its target's.
 std::optional<Card> cardOf(const PlanFile &file, const CompileOptions &options);

@@ -2,7 +2,7 @@
 #include "codegen/Backend.h"
 #include "compiler/CardVerdict.h"
 #include "compiler/Commands.h"
-#include "compiler/Pipeline.h"
+#include "compiler/Compile.h"
 #include "compiler/Registration.h"
 #include "compiler/TensorList.h"
 #include "ir/StepGraphs.h"
@@ -102,7 +102,7 @@ void printForm(ModuleOp module) {
 /// --list-parameters: nothing is planned.
 void printTensors(MLIRContext &context, const CompileOptions &options) {
   ImportReport tensors;
-  loadModel(context, options, tensors);
+  loadModel(context, options.modelPath, options.import, tensors);
   const std::string text = renderTensors(tensors);
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
@@ -129,9 +129,10 @@ int compile(CompileOptions &options) {
   const Plan &plan = compiled.plan;
   std::optional<Verdict> verdict;
   if (card) {
-    verdict = verdictOn(context, options, plan, *card);
+    verdict = verdictOn(context, options, compiled, *card);
     requireFit(*verdict, options.fit);
   }
+  compiled.step.reset(); // nothing is planned any more
   writeProgram(compiled, options, timer);
   std::string logical =
       plan.logicalBoundBytes == plan.lowerBoundBytes
@@ -146,7 +147,7 @@ int compile(CompileOptions &options) {
     absl::PrintF("  %s\n", verdictLine(*verdict));
   absl::PrintF("  %s\n", describe(plan.tensors));
   // What became of --accumulate, which may be no split.
-  if (options.accumulate > 1 || options.accumulateAuto)
+  if (options.accumulate != 1)
     absl::PrintF("  %s\n", plan.notes.back());
   if (options.timing)
     printTiming(timer);
@@ -171,7 +172,7 @@ int plan(CompileOptions &options, const ReportPlace &place) {
   }
   std::optional<Verdict> verdict;
   if (card)
-    verdict = verdictOn(context, options, compiled.plan, *card);
+    verdict = verdictOn(context, options, compiled, *card);
   writePlan(compiled.plan, verdict, place);
   if (options.timing)
     printTiming(timer);

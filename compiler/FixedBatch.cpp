@@ -22,11 +22,11 @@ OwningOpRef<ModuleOp> modelAt(MLIRContext &context, const CompileOptions &option
       said += "\n    " + diagnostic.str();
     return success();
   });
-  CompileOptions sized = options;
-  sized.import.batch = batch;
+  ImportOptions sized = options.import;
+  sized.batch = batch;
   ImportReport tensors;
   try {
-    return loadModel(context, sized, tensors);
+    return loadModel(context, options.modelPath, sized, tensors);
   } catch (const Error &) { // its diagnostics say why
     return nullptr;
   }

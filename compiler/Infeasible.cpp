@@ -1,8 +1,6 @@
 #include "compiler/Infeasible.h"
 
-#include "compiler/MixedPrecision.h"
-#include "compiler/PartialEvaluation.h"
-#include "compiler/Pipeline.h"
+#include "compiler/StepNotes.h"
 #include "ir/StepGraphs.h"
 #include "ir/Stow.h"
 #include "passes/fission/RowChains.h"
@@ -50,6 +48,31 @@ std::string liveSet(const Plan &plan) {
   return text;
 }
 
+/// What is said of steps that are only looked at is left out.
+class Silent {
+public:
+  explicit Silent(const ModelStep &step)
+      : handler(step.module().getContext(), [](mlir::Diagnostic &) { return mlir::success(); }) {}
+
+private:
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+/// The variant of which `step` is the one whose types were chosen.
+StepVariant askedAs(const ModelStep &step, const CompileOptions &options) {
+  StepVariant asked = step.variant;
+  asked.precision = options.precision;
+  asked.wideNodes.clear();
+  return asked;
+}
+
+/// The smallest arena of the same step in f32; absent where it is that one, or where the device has no way to run it.
+std::optional<Bytes> smallestInF32(ModelSteps &steps, const ModelStep &step) {
+  const Silent silent(step);
+  const std::shared_ptr<ModelStep> wide = steps.steps.inF32(step);
+  return wide ? std::optional(wide->planner().smallest().arenaBytes) : std::nullopt;
+}
+
 /// A batch that fits, and the whole one in parts of at most its size, or why none is named.
 struct BatchRemedy {
   std::vector<Remedy> remedies;
@@ -58,15 +81,15 @@ struct BatchRemedy {
 
 constexpr const char *kNotTried = "a smaller batch was not tried: ";
 
-BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest, const Plan &plan,
-                         const CompileOptions &options, Bytes budget) {
-  const int64_t steps = batchOf(plan), batch = steps / options.accumulate;
+BatchRemedy smallerBatch(ModelSteps &steps, const ModelStep &step, const StepChoice &smallest,
+                         const Plan &plan, const CompileOptions &options, Bytes budget) {
+  const int64_t batches = step.variant.batches, samples = batchOf(plan), batch = samples / batches;
   if (batch < 2 || budget <= plan.persistentBytes)
     return {};
-  const Bytes growing = bytesThatGrow(plan, steps), fixed = plan.arenaBytes - growing;
+  const Bytes growing = bytesThatGrow(plan, samples), fixed = plan.arenaBytes - growing;
   if (growing == 0)
     return {};
-  const std::string own = std::to_string(steps);
+  const std::string own = std::to_string(samples);
   if (!options.modelPath.ends_with(".onnx"))
     return {{},
             kNotTried + ("the shapes of an .mlir model are its own; write it for a "
@@ -77,9 +100,8 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest,
   const auto guess = std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(batch)));
   BatchAnswer found;
   try {
-    mlir::ScopedDiagnosticHandler silent(&context,
-                                         [](mlir::Diagnostic &) { return mlir::success(); });
-    found = findSomeBatch(aboutBatches(context, options, budget), std::min(guess, batch - 1),
+    const Silent silent(step);
+    found = findSomeBatch({steps.steps, askedAs(step, options), budget}, std::min(guess, batch - 1),
                           {batch, &smallest});
   } catch (const Error &error) {
     // The budget that cannot be met is the answer, whatever becomes of another batch.
@@ -96,8 +118,8 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest,
   BatchRemedy remedy;
   remedy.remedies.push_back(
       {gain,
-       absl::StrCat("a smaller batch, which fits: --batch=", found.batch * options.accumulate,
-                    " instead of ", own, " (stowage max-batch finds the largest)"),
+       absl::StrCat("a smaller batch, which fits: --batch=", found.batch * batches, " instead of ",
+                    own, " (stowage max-batch finds the largest)"),
        Changes::Results});
   int64_t parts = (batch + found.batch - 1) / found.batch;
   while (batch % parts != 0)
@@ -145,13 +167,13 @@ std::optional<Remedy> fewerThreads(const StepChoice &smallest, const Plan &plan,
 /// Chains that run in pieces of rows: how they are found, and the flag that cuts them.
 struct Pieces {
   std::vector<RowChain> (*find)(mlir::func::FuncOp graph);
-  int64_t CompileOptions::*count;
+  int64_t StepVariant::*count;
   const char *flag, *what;
 };
 
-constexpr Pieces kLossPieces = {findHeads, &CompileOptions::lossChunks, "--loss-chunks",
+constexpr Pieces kLossPieces = {findHeads, &StepVariant::lossChunks, "--loss-chunks",
                                 "the head and its loss in pieces of rows"};
-constexpr Pieces kRowPieces = {findChains, &CompileOptions::rowChunks, "--row-chunks",
+constexpr Pieces kRowPieces = {findChains, &StepVariant::rowChunks, "--row-chunks",
                                "hidden layers and convolutions in pieces of rows"};
 
 /// True where the largest value at the peak is of a node whose chain `pieces` finds in `step`.
@@ -175,23 +197,13 @@ bool isChainAtPeak(mlir::ModuleOp step, const Plan &plan, const Pieces &pieces) 
   return false;
 }
 
-/// The step with chains in pieces, as it takes least. Nothing where no such chain is at the peak, or where it does not
-/// fit and gains less than a hundredth.
-std::optional<Remedy> inPieces(mlir::MLIRContext &context, mlir::ModuleOp step,
-                               const Backend &backend, const Plan &plan,
-                               const CompileOptions &options, Bytes budget, const Pieces &pieces) {
+/// The step with chains in pieces, as it takes least. Nothing where it does not fit and gains less than a hundredth.
+std::optional<Remedy> inPieces(ModelSteps &steps, StepVariant cut, const Plan &plan, Bytes budget,
+                               const Pieces &pieces) {
   constexpr int64_t count = 8;
-  if (options.*pieces.count != 1 || !isChainAtPeak(step, plan, pieces))
-    return std::nullopt;
-  CompileOptions cut = options;
   cut.*pieces.count = count;
-  cut.profile.clear();
-  cut = asStored(context, cut);
-  const mlir::OwningOpRef<mlir::ModuleOp> prepared = prepareStep(context, cut, backend);
-  const CostModel costs = weighStep(*prepared, cut, backend);
   const Bytes worth = std::max(budget, plan.arenaBytes - plan.arenaBytes / 100);
-  const Bytes arenaBytes = leastPlacement(worth, *prepared, costs, backend.target(),
-                                          evaluationParts(context, cut, backend));
+  const Bytes arenaBytes = leastPlacement(worth, *steps.steps.at(cut, Times::Sheet));
   if (arenaBytes > worth)
     return std::nullopt;
   const bool fits = arenaBytes <= budget;
@@ -202,26 +214,26 @@ std::optional<Remedy> inPieces(mlir::MLIRContext &context, mlir::ModuleOp step,
       Changes::LastBits};
 }
 
-/// The same for each kind of chain that is whole.
-std::vector<Remedy> inPieces(mlir::MLIRContext &context, const Plan &plan,
+/// The same for each kind of chain that is whole and at the peak.
+std::vector<Remedy> inPieces(ModelSteps &steps, const ModelStep &step, const Plan &plan,
                              const CompileOptions &options, Bytes budget) {
-  mlir::ScopedDiagnosticHandler silent(&context,
-                                       [](mlir::Diagnostic &) { return mlir::success(); });
-  const std::unique_ptr<Backend> backend = chooseBackend(options);
-  const mlir::OwningOpRef<mlir::ModuleOp> step = stepForm(context, options, *backend);
+  const Silent silent(step);
+  const mlir::OwningOpRef<mlir::ModuleOp> form = steps.form(step.variant, Form::Step);
   std::vector<Remedy> found;
   for (const Pieces &pieces : {kLossPieces, kRowPieces})
-    if (auto cut = inPieces(context, *step, *backend, plan, options, budget, pieces))
-      found.push_back(std::move(*cut));
+    if (step.variant.*pieces.count == 1 && isChainAtPeak(*form, plan, pieces))
+      if (auto cut = inPieces(steps, askedAs(step, options), plan, budget, pieces))
+        found.push_back(std::move(*cut));
   return found;
 }
 
 /// What would lower the arena, by what it gains; `inF32` is the smallest arena in f32, where the step is in 16 bits.
-std::vector<Remedy> remedies(mlir::MLIRContext &context, const StepChoice &smallest,
-                             const Plan &plan, const CompileOptions &options, Bytes budget,
+std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &plan,
+                             const CompileOptions &options, Bytes budget,
                              std::optional<Bytes> inF32, const std::vector<Remedy> &batch) {
+  const StepChoice &smallest = step.planner().smallest();
   std::vector<Remedy> list = stateRemedies(plan, options.optimizer.text);
-  for (Remedy &cut : inPieces(context, plan, options, budget))
+  for (Remedy &cut : inPieces(steps, step, plan, options, budget))
     list.push_back(std::move(cut));
   if (std::optional<Remedy> fewer = fewerThreads(smallest, plan, options, budget))
     list.push_back(std::move(*fewer));
@@ -248,14 +260,15 @@ std::string inMoreTime(const Plan &plan, const Plan &now) {
 
 } // namespace
 
-Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const CompileOptions &options,
-                 Bytes budget, Bytes beside) {
+Error infeasible(ModelSteps &steps, ModelStep &step, const CompileOptions &options, Bytes budget,
+                 Bytes beside) {
+  BudgetPlanner &planner = step.planner();
   const StepChoice &smallest = planner.smallest();
   Plan plan = describePlan(*smallest.placed);
   std::string text = "STOW1001: the step does not fit the memory budget\n";
   text += "  budget               " + formatBytesExact(budget) + "\n";
   text += "  smallest achievable  " + formatBytesExact(smallest.arenaBytes) + "\n";
-  const std::optional<Bytes> inF32 = smallestInF32(context, options);
+  const std::optional<Bytes> inF32 = smallestInF32(steps, step);
   if (inF32)
     text += "  smallest in f32      " + formatBytesExact(*inF32) + "\n";
   text += "  proven lower bound   " + formatBytesExact(planner.lowerBound()) + "\n";
@@ -265,9 +278,8 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
   if (const std::string obstacle = planner.evaluationObstacle(budget); !obstacle.empty())
     text += obstacle + "\n";
   text += "remedies, by what they gain:\n";
-  const BatchRemedy batch = smallerBatch(context, smallest, plan, options, budget);
-  std::vector<Remedy> list =
-      remedies(context, smallest, plan, options, budget, inF32, batch.remedies);
+  const BatchRemedy batch = smallerBatch(steps, step, smallest, plan, options, budget);
+  std::vector<Remedy> list = remedies(steps, step, plan, options, budget, inF32, batch.remedies);
   list.push_back({plan.arenaBytes - budget,
                   absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes + beside),
                   Changes::Nothing});
@@ -275,8 +287,8 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
   text += renderRemedies(list);
   if (!batch.missing.empty())
     text += batch.missing + "\n";
-  if (!options.wide.note.empty())
-    text += options.wide.note + "\n";
+  if (const std::string note = noteOf(step.leftWide, options); !note.empty())
+    text += note + "\n";
   // A share of another step's arena is another budget, which its remedy need not fit.
   if (options.memoryBudget && options.memoryBudget->peakPercent)
     absl::StrAppend(&text,
@@ -286,11 +298,12 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
   return Error::infeasible(text);
 }
 
-void addRemedies(Verdict &verdict, mlir::MLIRContext &context, BudgetPlanner &planner,
-                 const CostModel &costs, const CompileOptions &options, const Plan &plan) {
+void addRemedies(Verdict &verdict, ModelSteps &steps, ModelStep &step,
+                 const CompileOptions &options, const Plan &plan) {
+  BudgetPlanner &planner = step.planner();
   const Bytes limit = verdict.usableBytes;
   if (const std::optional<StepChoice> choice = planner.plan(limit)) {
-    const Plan within = planOf(*choice->placed, costs);
+    const Plan within = planOf(*choice->placed, step.costs);
     verdict.remedies = remediesOf(plan);
     verdict.remedies.push_back({plan.arenaBytes - within.arenaBytes,
                                 absl::StrCat("values computed again, which fits: --memory-budget=",
@@ -300,10 +313,10 @@ void addRemedies(Verdict &verdict, mlir::MLIRContext &context, BudgetPlanner &pl
     return;
   }
   const StepChoice &smallest = planner.smallest();
-  const Plan least = planOf(*smallest.placed, costs);
-  BatchRemedy batch = smallerBatch(context, smallest, least, options, limit);
-  verdict.remedies = remedies(context, smallest, least, options, limit,
-                              smallestInF32(context, options), batch.remedies);
+  const Plan least = planOf(*smallest.placed, step.costs);
+  BatchRemedy batch = smallerBatch(steps, step, smallest, least, options, limit);
+  verdict.remedies =
+      remedies(steps, step, least, options, limit, smallestInF32(steps, step), batch.remedies);
   verdict.remediesOf = absl::StrCat("of the smallest plan of this step, ",
                                     formatBytesExact(least.arenaBytes), inMoreTime(least, plan),
                                     ", still ", formatBytes(least.arenaBytes - limit), " too much");

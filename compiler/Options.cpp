@@ -51,8 +51,7 @@ Precision parsePrecision(const std::string &text) {
 }
 
 void parseAccumulate(const std::string &text, CompileOptions &options) {
-  options.accumulateAuto = text == "auto";
-  options.accumulate = options.accumulateAuto ? 1 : parseCount("accumulate", text, 1, 1 << 20);
+  options.accumulate = text == "auto" ? kAny : parseCount("accumulate", text, 1, 1 << 20);
 }
 
 std::string parseLossScale(const std::string &text) {
@@ -98,7 +97,7 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
       "the head's weight and bias; auto: as few pieces as give the smallest arena, or fit the "
       "budget",
       [&](const std::string &text) {
-        options.lossChunks = text == "auto" ? 0 : parseCount("loss-chunks", text, 1, 1 << 20);
+        options.lossChunks = text == "auto" ? kAny : parseCount("loss-chunks", text, 1, 1 << 20);
       });
   flags.value(
       "row-chunks", "N|auto",
@@ -108,7 +107,7 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
       "auto: as "
       "few pieces as give the smallest arena, or the least time within the budget",
       [&](const std::string &text) {
-        options.rowChunks = text == "auto" ? 0 : parseCount("row-chunks", text, 1, 1 << 20);
+        options.rowChunks = text == "auto" ? kAny : parseCount("row-chunks", text, 1, 1 << 20);
       });
   flags.value("optimizer", "OPTIMIZER",
               "with settings, e.g. sgd:lr=0.1,momentum=0.9,nesterov or "
@@ -371,10 +370,10 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--loss-scale is for gradients in f16; add --precision=fp16");
   if (!options.keepWide.empty() && options.precision == Precision::F32)
     throw Error::badInput("--keep exempts nodes from --precision; add --precision=bf16 or fp16");
-  if ((options.accumulate > 1 || options.accumulateAuto) && !options.inputGradients.empty())
+  if (options.accumulate != 1 && !options.inputGradients.empty())
     throw Error::badInput("--input-gradients gives that of the samples of one batch, --accumulate "
                           "makes a step of several; give one of them");
-  if (options.accumulateAuto && !options.memoryBudget)
+  if (options.accumulate == kAny && !options.memoryBudget)
     throw Error::badInput("--accumulate=auto finds what fits --memory-budget; give one");
   if (options.tf32 && options.target == "host")
     throw Error::badInput("--tf32 is about GPUs; the host multiplies f32 values as they are");

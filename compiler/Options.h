@@ -4,6 +4,7 @@
 #include "codegen/Backend.h"
 #include "compiler/import/Import.h"
 #include "passes/plan/Allowance.h"
+#include "passes/plan/StepVariant.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/CommandLine.h"
 #include "runtime/format/Card.h"
@@ -22,19 +23,8 @@ std::vector<double> readNumbers(const std::string &path);
 /// The forms a compilation can stop at and print.
 enum class Form { Model, Step, Ordered, Placed, Program };
 
-/// What matrix products and convolutions read, and what values are stored in where they may be.
-enum class Precision { F32, BF16, F16 };
-
 /// What --memory-budget limits.
 enum class BudgetCovers { Arena, Process };
-
-/// What of a step in 16 bits stays in f32 beside CompileOptions::keepWide, so that it takes no more memory than in f32
-/// (MixedPrecision.h).
-struct WideShare {
-  bool all = false;
-  std::vector<std::string> nodes; ///< patterns
-  std::string note;               ///< which and why, for reports; empty where nothing does
-};
 
 struct CompileOptions {
   std::string modelPath;
@@ -43,8 +33,8 @@ struct CompileOptions {
   ImportOptions import;
   LossSpec loss;
   OptimizerSpec optimizer = parseOptimizer("sgd");
-  int64_t accumulate = 1;                 ///< batches of a step
-  bool accumulateAuto = false;            ///< as many as take the least time within the budget
+  int64_t accumulate =
+      1; ///< batches of a step; 0: as many as take the least time within the budget
   std::string checkpoint;                 ///< none or sqrt; empty: as `recompute` says
   std::optional<Allowance> recompute;     ///< without a budget; absent: the usual one
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
@@ -66,7 +56,6 @@ struct CompileOptions {
   Precision precision = Precision::F32;
   std::string lossScale;             ///< with fp16: dynamic or delayed; empty: dynamic
   std::vector<std::string> keepWide; ///< patterns of nodes that stay in f32
-  WideShare wide;                    ///< which others do, where that has been chosen
   bool freezeBatchNorm = false;
   bool disableDropout = false;
   std::string target = "host"; ///< where the program runs: codegen/Backend.h
@@ -77,7 +66,6 @@ struct CompileOptions {
   int64_t threads = 0;         ///< 0: all cores of this machine
   std::string targetCpu = "native";
   Form stopAfter = Form::Program;
-  bool refusesPlainly = false; ///< a budget that is not met is an error without remedies
   bool timing = false;         ///< print seconds by stage
   bool endsEarly = false;      ///< Ctrl-C ends the search for a plan, not the process
   bool listParameters = false; ///< print what is trained, frozen and constant, and stop

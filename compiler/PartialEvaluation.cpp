@@ -108,11 +108,10 @@ bool hasSameLayouts(func::FuncOp graph, func::FuncOp prepared) {
 
 class Parts {
 public:
-  Parts(MLIRContext &context, const CompileOptions &given, const Backend &backend)
-      : context(context), options(given), backend(backend) {
-    options.accumulate = 1;
-    options.lossChunks = options.rowChunks = 1;
-    options.profile.clear();
+  Parts(MLIRContext &context, const CompileOptions &options, const StepVariant &given,
+        const Backend &backend)
+      : context(context), options(options), variant(given), backend(backend) {
+    variant.batches = variant.lossChunks = variant.rowChunks = 1;
   }
 
   std::vector<int64_t> sizes(int64_t whole) {
@@ -162,9 +161,11 @@ private:
   /// The step form at a batch, or null. What is said of it has been said of the whole batch.
   OwningOpRef<ModuleOp> stepAt(int64_t size) {
     ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
-    options.import.batch = size;
+    variant.samples = size;
+    StageTimer timer;
+    ImportReport tensors;
     try {
-      return stepForm(context, options, backend);
+      return formOf(context, options, variant, backend, Form::Step, timer, tensors);
     } catch (const Error &error) {
       if (error.kind() != ErrorKind::BadInput)
         throw;
@@ -173,7 +174,8 @@ private:
   }
 
   MLIRContext &context;
-  CompileOptions options;
+  const CompileOptions &options;
+  StepVariant variant;
   const Backend &backend;
   SmallVector<Joining> joinings; ///< of the results
   std::string why;               ///< there are no parts
@@ -182,8 +184,8 @@ private:
 } // namespace
 
 EvaluationParts evaluationParts(MLIRContext &context, const CompileOptions &options,
-                                const Backend &backend) {
-  auto parts = std::make_shared<Parts>(context, options, backend);
+                                const StepVariant &variant, const Backend &backend) {
+  auto parts = std::make_shared<Parts>(context, options, variant, backend);
   EvaluationParts result;
   result.sizes = [parts](int64_t whole) { return parts->sizes(whole); };
   result.at = [parts](ModuleOp prepared, int64_t size) { return parts->at(prepared, size); };

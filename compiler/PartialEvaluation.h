@@ -9,9 +9,9 @@
 namespace stow {
 
 /// The parts in which the model of `options` can be evaluated (passes/microbatch/SampleParts.h): there are none where the
-/// batch cannot be chosen, or a result does not follow from those of parts. `options` are those of one
-/// graph run (perBatch). `context` and `backend` must outlive the parts. The model is read when they are asked for.
+/// batch cannot be chosen, or a result does not follow from those of parts. Values are stored as in `variant`. All but that
+/// must outlive the parts. The model is read when they are asked for.
 EvaluationParts evaluationParts(mlir::MLIRContext &context, const CompileOptions &options,
-                                const Backend &backend);
+                                const StepVariant &variant, const Backend &backend);
 
 } // namespace stow

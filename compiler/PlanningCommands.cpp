@@ -1,13 +1,12 @@
 // `stowage frontier` and `stowage max-batch`.
-#include "compiler/Accumulation.h"
 #include "compiler/CardVerdict.h"
 #include "compiler/Commands.h"
+#include "compiler/Compile.h"
 #include "compiler/FixedBatch.h"
 #include "compiler/FrontierReport.h"
-#include "compiler/MixedPrecision.h"
-#include "compiler/Pipeline.h"
 #include "compiler/ProgressLine.h"
 #include "compiler/Registration.h"
+#include "compiler/StepNotes.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/LongWork.h"
 
@@ -62,22 +61,26 @@ int frontier(FrontierRequest &request) {
     throw Error::badInput(
         "stowage frontier plans every budget; leave out --memory-budget, --recompute and "
         "--checkpoint" +
-        std::string(options.accumulateAuto ? ", and say how many batches: --accumulate=K" : ""));
+        std::string(options.accumulate == kAny ? ", and say how many batches: --accumulate=K"
+                                               : ""));
   if (options.card && request.place.format != "html")
     throw Error::badInput("--card needs --format=html: the page shows what fits it");
   const std::optional<Card> card = cardOf(options);
   MLIRContext context;
   prepareContext(context);
   StageTimer timer;
-  const StepWithPlanner step = chooseStep(context, perBatch(context, options), timer);
-  saveProblem(*step.planner, options);
+  ModelSteps model(context, options, timer);
+  const std::shared_ptr<ModelStep> step =
+      model.steps.at(askedVariant(context, options), Times::Asked);
+  step->say();
+  saveProblem(step->planner(), options);
   const Interruptible interruptible;
   Frontier frontier =
-      findFrontier({*step.planner, step.costs, step.options.wide.note}, request.step,
+      findFrontier({step->planner(), step->costs, noteOf(step->leftWide, options)}, request.step,
                    request.place.format == "html" ? KeepPlans::Yes : KeepPlans::No);
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
   endProgress();
-  reportRefusals(step.planner->refusals(), std::nullopt);
+  reportRefusals(step->planner().refusals(), std::nullopt);
   writeReport(renderFrontier(frontier, request.place.format, card), request.place);
   return exitCodeOf(frontier.isPartial, "smaller budgets were not planned");
 }
@@ -86,8 +89,9 @@ int frontier(FrontierRequest &request) {
 Error onlyOneBatch(MLIRContext &context, const CompileOptions &options, const FixedBatch &fixed,
                    Bytes budget) {
   StageTimer timer;
-  const StepWithPlanner step = chooseStep(context, perBatch(context, options), timer);
-  BudgetPlanner &planner = *step.planner;
+  ModelSteps model(context, options, timer);
+  const std::shared_ptr<ModelStep> step = model.steps.at(askedVariant(context, options));
+  BudgetPlanner &planner = step->planner();
   const std::string batch = std::to_string(fixed.batch), within = formatBytesExact(budget);
   const std::optional<StepChoice> choice = planner.plan(budget);
   const std::string verdict =
@@ -163,7 +167,7 @@ double mostExtraTime(const MaxBatchRequest &request) {
         "--extra-time and --recompute both limit what is computed again; give one of them");
   if (request.options.recompute)
     return request.options.recompute->share;
-  return request.extraTime.value_or(BatchQuestion().mostExtraTime);
+  return request.extraTime.value_or(kMostExtraTime);
 }
 
 int maxBatch(MaxBatchRequest &request) {
@@ -179,7 +183,7 @@ int maxBatch(MaxBatchRequest &request) {
         "stowage max-batch weighs every batch by a data sheet; leave out --profile");
   if (options.import.batch)
     throw Error::badInput("stowage max-batch finds the batch; leave out --batch");
-  if (options.accumulateAuto)
+  if (options.accumulate == kAny)
     throw Error::badInput(
         "stowage max-batch finds the batch for a number of parts that is given; say "
         "how many: --accumulate=K");
@@ -202,9 +206,10 @@ int maxBatch(MaxBatchRequest &request) {
   const int64_t parts = options.accumulate;
   const SaidOnce once(context);
   const Interruptible interruptible;
-  BatchQuestion question = aboutBatches(context, options, budget);
-  question.mostExtraTime = extraTime;
-  const BatchAnswer answer = findMaxBatch(question, request.limit / parts);
+  StageTimer timer;
+  ModelSteps model(context, options, timer);
+  const BatchAnswer answer =
+      findMaxBatch({model.steps, variantOf(options), budget, extraTime}, request.limit / parts);
   endProgress();
   reportRefusals(answer.refusals, std::nullopt);
   if (answer.batch == 0 && answer.isPartial)

@@ -15,6 +15,8 @@ struct Allowance {
   bool paysForWays = true;
   int64_t mostOps = std::numeric_limits<int64_t>::max(); ///< larger steps keep everything
 
+  bool operator==(const Allowance &) const = default;
+
   /// Whether the smallest arena is wanted, whatever of the share it takes.
   bool isForSmallest() const { return worth == 0 && share > 0; }
 

@@ -46,8 +46,8 @@ public:
 
   /// The plan of a batch as a compilation makes it; absent where it takes too long or does not fit.
   std::optional<BatchPoint> wholePlan(int64_t batch) {
-    OwningOpRef<ModuleOp> prepared = stepAt(batch);
-    BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch, 1));
+    const std::shared_ptr<ModelStep> step = stepAt(batch);
+    BudgetPlanner &planner = step->planner();
     const std::optional<StepChoice> choice = planner.plan(question.budget);
     note(planner);
     stopWhereInterrupted();
@@ -59,10 +59,9 @@ public:
 
   /// The smallest arena of a batch: more work than to find that it does not fit.
   Bytes smallestAt(int64_t batch) {
-    OwningOpRef<ModuleOp> prepared = stepAt(batch);
-    BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch, 1));
-    const Bytes smallest = planner.smallest().arenaBytes;
-    note(planner);
+    const std::shared_ptr<ModelStep> step = stepAt(batch);
+    const Bytes smallest = step->planner().smallest().arenaBytes;
+    note(step->planner());
     return smallest;
   }
 
@@ -80,18 +79,11 @@ public:
   std::vector<Refusal> refusals; ///< of all probes
 
 private:
-  OwningOpRef<ModuleOp> stepAt(int64_t batch) const {
+  std::shared_ptr<ModelStep> stepAt(int64_t batch) const {
     noteStage("batch " + std::to_string(batch));
-    return question.stepAt(batch);
-  }
-
-  BudgetOptions planning(int64_t batch, double effort) const {
-    BudgetOptions planning;
-    planning.effort = effort;
-    planning.candidates = question.candidates;
-    if (question.partsAt)
-      planning.evaluation = question.partsAt(batch);
-    return planning;
+    std::shared_ptr<ModelStep> step = question.stepAt(batch);
+    step->say();
+    return step;
   }
 
   void note(const BudgetPlanner &planner) { llvm::append_range(refusals, planner.refusals()); }
@@ -109,8 +101,8 @@ private:
   }
 
   Probe probe(int64_t batch) {
-    OwningOpRef<ModuleOp> prepared = stepAt(batch);
-    BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch, 1));
+    const std::shared_ptr<ModelStep> step = stepAt(batch);
+    BudgetPlanner &planner = step->planner();
     Probe result;
     result.stateBytes = planner.problem().pinnedBytes();
     result.keptBytes = planner.keepAll().arenaBytes;
@@ -314,10 +306,8 @@ BatchAnswer findMaxBatch(const BatchQuestion &question, int64_t limit) {
 BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess, BatchChoice tooLarge) {
   constexpr int kProbes = 6;
   for (int i = 0; i < kProbes && guess >= 1; ++i) {
-    OwningOpRef<ModuleOp> prepared = question.stepAt(guess);
     const QuickPlacement placed =
-        placeWithin(question.budget, *prepared, *tooLarge.choice, question.costs, *question.target,
-                    question.partsAt ? question.partsAt(guess) : EvaluationParts());
+        placeWithin(question.budget, *question.stepAt(guess), *tooLarge.choice);
     if (placed.fits) {
       BatchAnswer answer;
       answer.batch = guess;

@@ -7,29 +7,30 @@
 // where to look next (r); between what fits and what does not it is halved.
 #pragma once
 
-#include "passes/plan/Budget.h"
+#include "passes/plan/Steps.h"
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
 namespace stow {
 
-/// The prepared step, as BudgetPlanner takes it, at a batch. Throws Error where the model has none.
-using StepAtBatch = std::function<mlir::OwningOpRef<mlir::ModuleOp>(int64_t batch)>;
+/// Of the time without recomputation: batches that take more do not count where nothing else is said.
+constexpr double kMostExtraTime = 0.5;
 
-/// What is asked about batches: the steps, what their ops cost, and the bytes they must fit.
+/// What is asked about the samples of one graph run: which step, and the bytes that it must fit. Plans are weighed by a data
+/// sheet.
 struct BatchQuestion {
-  StepAtBatch stepAt;
-  /// The parts in which the evaluation of a batch may run; empty: none.
-  std::function<EvaluationParts(int64_t batch)> partsAt = {};
-  std::shared_ptr<const Target> target; ///< that the steps were prepared for
-  CostModel costs;
+  Steps &steps;
+  StepVariant asked; ///< whatever its samples
   Bytes budget = 0;
-  double mostExtraTime =
-      0.5; ///< share of the time without recomputation; batches that take more do not count
-  CandidateOptions candidates = {};
+  double mostExtraTime = kMostExtraTime;
+
+  std::shared_ptr<ModelStep> stepAt(int64_t batch) const {
+    StepVariant sized = asked;
+    sized.samples = batch * asked.batches;
+    return steps.at(sized);
+  }
 };
 
 /// A batch with its plan: a point of the curve of time over batches.
@@ -57,7 +58,7 @@ struct BatchAnswer {
   std::vector<Refusal> refusals;      ///< candidates of all probes that the checks refused
 };
 
-/// Batches above `limit` are not tried. Throws Error as `stepAt` does.
+/// Batches above `limit` are not tried. Throws Error as Steps::at does.
 BatchAnswer findMaxBatch(const BatchQuestion &question, int64_t limit);
 
 /// A batch and its choice with the smallest arena.
@@ -68,7 +69,7 @@ struct BatchChoice {
 
 /// A batch near `guess` that fits, each probe one QuickPlacement; `batch` is 0 if none of them does.
 /// A probe that fails draws a line to `tooLarge`, a larger batch that does not fit, and the next one
-/// goes where that meets the budget. Its extra time is not worked out. Throws Error as `stepAt` does.
+/// goes where that meets the budget. Its extra time is not worked out. Throws Error as Steps::at does.
 BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess, BatchChoice tooLarge);
 
 } // namespace stow

@@ -129,17 +129,16 @@ private:
 
 } // namespace
 
-QuickPlacement placeWithin(Bytes budget, ModuleOp prepared, const StepChoice &other,
-                           const CostModel &costs, const Target &target, EvaluationParts parts) {
+QuickPlacement placeWithin(Bytes budget, const ModelStep &step, const StepChoice &other) {
   StepHalves halves;
-  if (batchesPerStep(prepared) > 1)
-    halves = splitHalves(prepared);
-  ModuleOp last = halves.last ? *halves.last : prepared;
-  EvaluationPlanner evaluation(last, costs, target, std::move(parts), {});
+  if (batchesPerStep(step.module()) > 1)
+    halves = splitHalves(step.module());
+  ModuleOp last = halves.last ? *halves.last : step.module();
+  EvaluationPlanner evaluation(last, step.costs, step.target, step.evaluation(), {});
   if (!evaluation.fits(budget))
     return {false, evaluation.leastFrom(budget)};
   auto place = [&](ModuleOp graph, const std::optional<schedule::Solution> &solution) {
-    return Placer(budget, graph, costs, target).place(solution);
+    return Placer(budget, graph, step.costs, step.target).place(solution);
   };
   QuickPlacement result = place(*withoutEvaluation(last), other.solution);
   if (halves.first) {
@@ -150,17 +149,19 @@ QuickPlacement placeWithin(Bytes budget, ModuleOp prepared, const StepChoice &ot
   return result;
 }
 
-Bytes leastPlacement(Bytes budget, ModuleOp prepared, const CostModel &costs, const Target &target,
-                     EvaluationParts parts) {
+Bytes leastPlacement(Bytes budget, const ModelStep &step) {
   StepHalves halves;
-  if (batchesPerStep(prepared) > 1)
-    halves = splitHalves(prepared);
-  ModuleOp last = halves.last ? *halves.last : prepared;
-  auto place = [&](ModuleOp graph) { return Placer(budget, graph, costs, target).placeLeast(); };
+  if (batchesPerStep(step.module()) > 1)
+    halves = splitHalves(step.module());
+  ModuleOp last = halves.last ? *halves.last : step.module();
+  auto place = [&](ModuleOp graph) {
+    return Placer(budget, graph, step.costs, step.target).placeLeast();
+  };
   Bytes arenaBytes = place(*withoutEvaluation(last));
   if (halves.first)
     arenaBytes = std::max(arenaBytes, place(*halves.first));
-  return EvaluationPlanner(last, costs, target, std::move(parts), {}).leastFrom(arenaBytes);
+  return EvaluationPlanner(last, step.costs, step.target, step.evaluation(), {})
+      .leastFrom(arenaBytes);
 }
 
 } // namespace stow

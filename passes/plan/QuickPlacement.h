@@ -8,7 +8,7 @@
 // the model, and finds most of what a whole plan would.
 #pragma once
 
-#include "passes/plan/Evaluation.h"
+#include "passes/plan/Steps.h"
 
 namespace stow {
 
@@ -17,14 +17,11 @@ struct QuickPlacement {
   Bytes arenaBytes = 0; ///< where nothing fits: the least that any of those tried takes
 };
 
-/// `prepared` as BudgetPlanner takes it, `other` the choice of another batch of the same model,
-/// `parts` those in which the evaluation may run.
-QuickPlacement placeWithin(Bytes budget, mlir::ModuleOp prepared, const StepChoice &other,
-                           const CostModel &costs, const Target &target, EvaluationParts parts);
+/// `other` is the choice of another batch of the same model.
+QuickPlacement placeWithin(Bytes budget, const ModelStep &step, const StepChoice &other);
 
-/// An arena that a whole plan of `prepared` keeps to: a percent above the schedule for the least live bytes that cuts
+/// An arena that a whole plan of `step` keeps to: a percent above the schedule for the least live bytes that cuts
 /// alone find. Above `budget` no more than a bound of it.
-Bytes leastPlacement(Bytes budget, mlir::ModuleOp prepared, const CostModel &costs,
-                     const Target &target, EvaluationParts parts);
+Bytes leastPlacement(Bytes budget, const ModelStep &step);
 
 } // namespace stow

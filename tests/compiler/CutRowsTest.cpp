@@ -1,7 +1,7 @@
 // Tests heads, hidden layers and convolutions in pieces of rows: the losses are the same bits, what is summed over
 // pieces the same to rounding, the arena smaller, and plans under budgets the bits of the one without.
+#include "compiler/Compile.h"
 #include "compiler/DeviceProfile.h"
-#include "compiler/Pipeline.h"
 #include "passes/plan/Budget.h"
 #include "runtime/base/Error.h"
 #include "tests/compiler/OwnModel.h"

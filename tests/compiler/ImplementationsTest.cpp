@@ -1,6 +1,7 @@
 // Tests that ways to run a library call are weighed with everything else: the fastest without a
 // budget, and under one the fastest that fits where the call stands.
 #include "passes/memory/Implementations.h"
+#include "passes/plan/Budget.h"
 #include "codegen/host/HostTarget.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"

@@ -16,7 +16,7 @@
 //  - compiled in 16 bits, with everything kept it takes no more than in f32, and in segments, without
 //    a flag and under budgets it gives the same bits as then.
 #include "compiler/DeviceProfile.h"
-#include "compiler/Pipeline.h"
+#include "compiler/ModelSteps.h"
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"
 #include "passes/memory/Passes.h"
@@ -145,34 +145,33 @@ private:
   void checkSixteenBits(Precision precision, Bytes keptInF32) {
     CompileOptions asked = options;
     asked.precision = precision;
-    asked.refusesPlainly = true;
-    auto compiled = [&] {
-      StageTimer timer;
+    StageTimer timer;
+    ModelSteps model(context, asked, timer, planning);
+    StepQuestion question;
+    question.asked = variantOf(asked);
+    auto answered = [&] {
       ++plans;
-      return compileToPlan(context, asked, timer, planning);
+      return answer(model.steps, question);
     };
-    asked.checkpoint = "none";
-    const CompiledPlan kept = compiled();
+    question.allowance = Allowance();
+    const StepAnswer kept = answered();
     const Bytes arena = kept.plan.arenaBytes;
     require(arena <= keptInF32, "16 bits take more than f32 with everything kept");
-    expected = trainPlaced(*kept.module);
-    asked.checkpoint = "sqrt";
-    run("16 bits in segments", *compiled().module);
-    asked.checkpoint.clear();
-    run("16 bits without a flag", *compiled().module);
+    expected = trainPlaced(*kept.choice->placed);
+    question.inSegments = true;
+    run("16 bits in segments", *answered().choice->placed);
+    question.inSegments = false;
+    question.allowance = Allowance::usual();
+    run("16 bits without a flag", *answered().choice->placed);
     std::set<Bytes> arenas = {arena};
     for (const int64_t percent : {85, 70, 55, 40, 25}) {
-      asked.memoryBudget = {arena * percent / 100, {}};
-      try {
-        const CompiledPlan plan = compiled();
-        require(plan.plan.arenaBytes <= *asked.memoryBudget->bytes, "16 bits: a larger arena");
-        if (arenas.insert(plan.plan.arenaBytes).second)
-          run("16 bits within " + std::to_string(*asked.memoryBudget->bytes), *plan.module);
-      } catch (const Error &error) {
-        if (error.kind() != ErrorKind::Infeasible)
-          throw;
+      question.budget = {arena * percent / 100, {}};
+      const StepAnswer found = answered();
+      if (!found.choice)
         break;
-      }
+      require(found.plan.arenaBytes <= *question.budget->bytes, "16 bits: a larger arena");
+      if (arenas.insert(found.plan.arenaBytes).second)
+        run("16 bits within " + std::to_string(*question.budget->bytes), *found.choice->placed);
     }
   }
 

@@ -1,5 +1,5 @@
 // Tests what becomes of plans that the checks refuse, with faults put into packed candidates.
-#include "compiler/Pipeline.h"
+#include "compiler/Compile.h"
 #include "compiler/Registration.h"
 #include "passes/memory/Liveness.h"
 #include "passes/verify/Passes.h"

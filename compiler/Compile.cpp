@@ -1,0 +1,144 @@
+#include "compiler/Compile.h"
+
+#include "compiler/Infeasible.h"
+#include "compiler/Remarks.h"
+#include "compiler/StepNotes.h"
+#include "compiler/StepRun.h"
+#include "compiler/TensorList.h"
+#include "ir/plan/schedule/Json.h"
+#include "runtime/base/AtomicFile.h"
+#include "runtime/base/Error.h"
+#include "runtime/base/LongWork.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// Runs the step of `placed` beside the one that keeps everything, and notes by how much it takes longer.
+void noteRuns(Plan &plan, const BudgetPlanner &planner, ModuleOp placed,
+              const CompileOptions &options, const Backend &backend) {
+  const std::optional<double> extra =
+      extraTimeByRuns(*planner.keepAll().placed, placed, options.threads, backend);
+  if (extra)
+    plan.notes.push_back(absl::StrFormat(
+        "run beside the step with everything kept on this machine, this one took %+.1f %% time",
+        100 * *extra));
+}
+
+/// STOW1001, with the evidence of an answer without a choice.
+Error refusalOf(StepAnswer &answer, ModelSteps &steps, const StepQuestion &question,
+                const CompileOptions &options) {
+  BudgetPlanner &planner = answer.step->planner();
+  const StepChoice &smallest = planner.smallest(); // may come across more that is refused
+  reportRefusals(planner.refusals(), answer.arenaBudget());
+  std::string text = infeasible(steps, *answer.step, options, answer.arenaBudget(),
+                                question.beside ? question.beside(smallest) : 0)
+                         .what();
+  if (answer.besideBytes > 0)
+    text += "\nthe budget of " + formatBytesExact(answer.budgetBytes) +
+            " covers the process, of which " + formatBytesExact(answer.besideBytes) +
+            " are outside the arena";
+  if (!answer.batchesTried.empty())
+    text += "\n--accumulate=auto: no number of batches fits: " + describeTried(answer);
+  return Error::infeasible(text);
+}
+
+/// What the answer says beside its choice.
+void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
+              const CompileOptions &options) {
+  BudgetPlanner &planner = answer.step->planner();
+  ModuleOp placed = *answer.choice->placed;
+  if (options.checkpoint != "sqrt" && plan.extraTimeFraction > 0)
+    plan.extraTimeBound = planner.extraTimeBound(answer.within);
+  if (options.profile == "run" && plan.extraTimeFraction > 0)
+    noteRuns(plan, planner, placed, options, *steps.backend);
+  if (wasInterrupted())
+    plan.notes.push_back("interrupted: the best plan found so far");
+  plan.tensors = countTensors(steps.tensors);
+  plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
+  if (options.checkpoint == "sqrt" && plan.extraTimeFraction == 0)
+    if (const std::string why = whyStateIsThePeak(plan); !why.empty())
+      plan.notes.push_back("--checkpoint=" + options.checkpoint +
+                           " lowers nothing here and nothing is computed again: " + why);
+  for (std::string note : {noteOf(answer.step->leftWide, options), noteOfBatches(answer)})
+    if (!note.empty())
+      plan.notes.push_back(std::move(note));
+}
+
+/// Whether nothing has to be planned for a form in front of the schedule.
+bool isSettled(const StepVariant &asked) {
+  return asked.batches != kAny && asked.lossChunks != kAny && asked.rowChunks != kAny;
+}
+
+} // namespace
+
+void reportRefusals(const std::vector<Refusal> &refusals, std::optional<Bytes> unmetBudget) {
+  if (refusals.empty())
+    return;
+  auto wouldDo = [&](const Refusal &refusal) { return refusal.arenaBytes <= *unmetBudget; };
+  const bool isError = unmetBudget && llvm::any_of(refusals, wouldDo);
+  if (isError)
+    throw Error::internal(absl::StrCat(
+        "internal error: the checks refuse ", refusals.size(),
+        " of the plans for this step, and no other fits: ", describe(refusals.front())));
+  absl::FPrintF(
+      stderr,
+      "warning: the checks refuse %d of the plans for this step, another one is taken: %s\n",
+      refusals.size(), describe(refusals.front()));
+}
+
+void saveProblem(const BudgetPlanner &planner, const CompileOptions &options) {
+  if (!options.saveProblemPath.empty())
+    writeFile(options.saveProblemPath, schedule::print(planner.problem()));
+}
+
+CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
+                           BudgetOptions planning) {
+  CompiledPlan result;
+  result.steps = std::make_unique<ModelSteps>(context, options, timer, std::move(planning));
+  ModelSteps &steps = *result.steps;
+  result.backend = steps.backend;
+  StepQuestion question = questionOf(context, options);
+  const bool isForm = options.stopAfter < Form::Ordered;
+  if (isForm && isSettled(question.asked)) {
+    result.module = steps.form(question.asked, options.stopAfter);
+    return result;
+  }
+  std::shared_ptr<ModelStep> settled;
+  if (isSettled(question.asked) && (question.asked.batches == 1 || question.asGiven)) {
+    settled = steps.steps.at(question.asked, question.times);
+    settled->say(); // before the search for a plan
+  }
+  StepAnswer found = answer(steps.steps, question);
+  result.step = found.step;
+  found.step->say();
+  saveProblem(found.step->planner(), options);
+  if (!found.choice)
+    throw refusalOf(found, steps, question, options);
+  reportRefusals(found.step->planner().refusals(), std::nullopt);
+  if (isForm) { // in front of the choice of what stays in f32
+    StepVariant taken = found.step->variant;
+    taken.precision = question.asked.precision;
+    taken.wideNodes.clear();
+    result.module = steps.form(taken, options.stopAfter);
+    return result;
+  }
+  if (options.stopAfter == Form::Ordered) {
+    result.module = found.step->planner().ordered(*found.choice);
+    return result;
+  }
+  timer.start("report");
+  complete(found.plan, found, steps, options);
+  if (!options.remarksPath.empty())
+    writeDecisions(*found.choice->placed, found.step->costs, options.remarksPath);
+  result.module = std::move(found.choice->placed);
+  result.plan = std::move(found.plan);
+  timer.stop();
+  return result;
+}
+
+} // namespace stow

@@ -1,0 +1,119 @@
+#include "compiler/ModelSteps.h"
+
+#include "compiler/FixedBatch.h"
+#include "compiler/PartialEvaluation.h"
+#include "passes/fuse/Passes.h"
+#include "passes/memory/DescribePlan.h"
+#include "passes/memory/GatherUpdates.h"
+#include "passes/plan/Stages.h"
+#include "passes/rewrite/Passes.h"
+#include "runtime/base/Error.h"
+
+#include <absl/strings/str_cat.h>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// Samples of a step: --batch, or what the file has.
+int64_t samplesPerStep(MLIRContext &context, const CompileOptions &options) {
+  if (!options.modelPath.ends_with(".onnx"))
+    throw Error::badInput(
+        "--accumulate divides the batch, but the shapes of an .mlir model are its "
+        "own; take the .onnx file that it comes from");
+  if (options.import.batch)
+    return *options.import.batch;
+  if (const int64_t batch = batchOfFile(context, options); batch > 0)
+    return batch;
+  throw Error::badInput("--accumulate divides the samples of a step; say how many: --batch=N");
+}
+
+/// What --memory-budget covers beside the arena of `choice`. Throws Error(BadInput) where that is not
+/// known.
+Bytes bytesBeside(const StepChoice &choice, const CompileOptions &options) {
+  const Plan plan = describePlan(*choice.placed);
+  if (plan.outsideArenaBytes == 0 && options.outside != 0)
+    throw Error::badInput(
+        "--budget-covers=process needs what the process takes beside the arena: " +
+        plan.outsideNote);
+  return plan.outsideArenaBytes;
+}
+
+BudgetOptions withRefusedPath(BudgetOptions planning, const CompileOptions &options) {
+  if (planning.candidates.refusedPath.empty())
+    planning.candidates.refusedPath = refusedPathOf(options);
+  return planning;
+}
+
+} // namespace
+
+StepVariant askedVariant(MLIRContext &context, const CompileOptions &options) {
+  StepVariant asked = variantOf(options);
+  if (asked.batches == 1)
+    return asked;
+  asked.samples = samplesPerStep(context, options);
+  if (asked.batches != kAny && *asked.samples % asked.batches != 0)
+    throw Error::badInput(absl::StrCat("--accumulate=", asked.batches, " does not divide the ",
+                                       *asked.samples,
+                                       " samples of a step; --batch counts those of a "
+                                       "whole step, each of its batches has an equal share"));
+  return asked;
+}
+
+StepQuestion questionOf(MLIRContext &context, const CompileOptions &options) {
+  StepQuestion question;
+  question.asked = askedVariant(context, options);
+  question.budget = options.memoryBudget;
+  question.allowance = allowanceOf(options);
+  question.inSegments = options.checkpoint == "sqrt";
+  question.asGiven = options.stopAfter != Form::Program;
+  question.times = Times::Asked;
+  question.endsEarly = options.endsEarly;
+  if (options.budgetCovers == BudgetCovers::Process)
+    question.beside = [&options](const StepChoice &choice) { return bytesBeside(choice, options); };
+  return question;
+}
+
+ModelSteps::ModelSteps(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
+                       BudgetOptions planning)
+    : backend(chooseBackend(options)),
+      steps(context, *this, withRefusedPath(std::move(planning), options)), context(context),
+      options(options), timer(timer) {}
+
+PreparedStep ModelSteps::prepare(const StepVariant &variant) {
+  PreparedStep prepared;
+  prepared.module = prepareStep(context, options, variant, *backend, timer, tensors);
+  prepared.evaluation = evaluationParts(context, options, variant, *backend);
+  return prepared;
+}
+
+CostModel ModelSteps::weigh(ModuleOp prepared, Times times) {
+  if (times == Times::Sheet || options.profile.empty())
+    return sheetOf(options, *backend);
+  timer.start("measure");
+  CostModel costs = weighStep(prepared, options, *backend);
+  timer.start("order");
+  return costs;
+}
+
+/// What some devices can do beside the commands, or with several of them, at the offsets as they are.
+void ModelSteps::finish(ModuleOp placed) {
+  if (options.stopAfter == Form::Ordered)
+    return;
+  runStage(placed, "place", [&](PassManager &manager) {
+    manager.addPass(createSumFactorsPass(backend->target()));
+    if (backend->gathersUpdates())
+      manager.addPass(createGatherUpdatesPass());
+    if (backend->copiesBesideCommands())
+      manager.addPass(createPlaceNextInputsPass());
+    if (backend->gathersUpdates() || backend->copiesBesideCommands())
+      addPlacedChecks(manager);
+  });
+}
+
+OwningOpRef<ModuleOp> ModelSteps::form(const StepVariant &variant, Form last) {
+  return formOf(context, options, variant, *backend, last, timer, tensors);
+}
+
+} // namespace stow

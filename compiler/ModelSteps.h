@@ -1,0 +1,41 @@
+// The steps of one model: what passes/plan asks the compiler for, and what the command line asks passes/plan.
+#pragma once
+
+#include "compiler/Pipeline.h"
+#include "passes/plan/MaxBatch.h"
+#include "passes/plan/Question.h"
+
+namespace stow {
+
+/// The step that the flags name: kAny where they leave an axis open. Of several batches the samples are known, and divide; throws
+/// Error(BadInput) where they do not, or where the model's batch cannot be chosen.
+StepVariant askedVariant(mlir::MLIRContext &context, const CompileOptions &options);
+
+/// All that the flags ask about it. Throws as askedVariant. `options` must outlive the question.
+StepQuestion questionOf(mlir::MLIRContext &context, const CompileOptions &options);
+
+class ModelSteps : public StepSource {
+public:
+  /// All must outlive the steps.
+  ModelSteps(mlir::MLIRContext &context, const CompileOptions &options, StageTimer &timer,
+             BudgetOptions planning = {});
+
+  PreparedStep prepare(const StepVariant &variant) override;
+  CostModel weigh(mlir::ModuleOp prepared, Times times) override;
+  const Target &target() const override { return backend->target(); }
+  void finish(mlir::ModuleOp placed) override;
+
+  /// A variant up to its model or step form, without kernels. Throws Error after diagnostics.
+  mlir::OwningOpRef<mlir::ModuleOp> form(const StepVariant &variant, Form last);
+
+  const std::shared_ptr<Backend> backend;
+  ImportReport tensors; ///< what became of the model's tensors
+  Steps steps;
+
+private:
+  mlir::MLIRContext &context;
+  const CompileOptions &options;
+  StageTimer &timer;
+};
+
+} // namespace stow

@@ -1,0 +1,81 @@
+// How many batches a step has, whose gradients are summed.
+#include "ir/Stow.h"
+#include "passes/plan/Question.h"
+
+#include <utility>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// True where a batch's statistics enter the training arithmetic.
+bool normalizesByBatch(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        return isa<BatchNormTrainingOp, ChannelMomentsOp>(op) ? WalkResult::interrupt()
+                                                              : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+StepVariant inBatches(StepVariant variant, int64_t batches) {
+  variant.batches = batches;
+  return variant;
+}
+
+} // namespace
+
+/// In one where that takes no more memory and gives the same sums.
+StepAnswer inBatchesThatHelp(Steps &steps, const StepQuestion &question) {
+  const KeptStep whole = keepingAll(steps, inBatches(question.asked, 1));
+  const KeptStep parts = keepingAll(steps, question.asked);
+  BatchesWeighed weighed = {question.asked.batches, parts.plan.arenaBytes, whole.plan};
+  StepQuestion settled = question;
+  settled.asGiven = true;
+  if (!weighed.helps() && !normalizesByBatch(*whole.placed))
+    settled.asked.batches = 1;
+  StepAnswer found = answer(steps, settled);
+  found.batchesWeighed = std::move(weighed);
+  return found;
+}
+
+/// More batches take less memory for activations and, since weights are read more often and smaller products are slower, more
+/// time; so does recomputation. From the first number on that needs none, time only rises.
+StepAnswer inBestBatches(Steps &steps, const StepQuestion &question) {
+  const int64_t samples = question.asked.samples.value();
+  StepQuestion tried = question;
+  tried.asGiven = true;
+  tried.budget = {budgetBytes(*question.budget,
+                              keepingAll(steps, inBatches(question.asked, 1)).plan.arenaBytes),
+                  {}};
+  tried.allowance = Allowance(); // what is compared is the least time
+  StepAnswer best;
+  std::vector<BatchesTried> all;
+  int64_t chosen = 1;
+  for (int64_t batches = 1; batches <= samples; ++batches) {
+    if (samples % batches != 0)
+      continue;
+    tried.asked.batches = batches;
+    StepAnswer found = answer(steps, tried);
+    const bool isLast = found.choice && found.plan.extraTimeFraction == 0;
+    all.push_back(
+        {batches, found.choice.has_value(), found.plan.stepSeconds, found.plan.extraTimeFraction});
+    if (batches == 1 ||
+        (found.choice && (!best.choice || found.plan.stepSeconds < best.plan.stepSeconds))) {
+      best = std::move(found); // where nothing fits, one batch says why
+      chosen = batches;
+    }
+    if (isLast)
+      break;
+  }
+  if (best.choice && tried.allowance != question.allowance) {
+    tried.allowance = question.allowance;
+    tried.asked.batches = chosen;
+    best = answer(steps, tried);
+  }
+  best.batchesTried = std::move(all);
+  return best;
+}
+
+} // namespace stow

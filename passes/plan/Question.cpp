@@ -1,0 +1,109 @@
+#include "passes/plan/Question.h"
+
+#include "passes/plan/TimedPlan.h"
+#include "runtime/base/LongWork.h"
+
+#include <algorithm>
+#include <utility>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// A choice, and the arena that it was to keep to.
+struct Chosen {
+  StepChoice choice;
+  Bytes within = 0;
+};
+
+Chosen withinItself(StepChoice choice) {
+  const Bytes arenaBytes = choice.arenaBytes;
+  return {std::move(choice), arenaBytes};
+}
+
+/// The plan of no budget, in the time that recomputation may take.
+StepChoice inSpareTime(BudgetPlanner &planner, const StepQuestion &question) {
+  return question.inSegments ? BudgetPlanner::copyOf(planner.checkpointed())
+                             : planner.within(question.allowance);
+}
+
+/// A budget only limits: where the plan of no budget is within it, it is that one.
+std::optional<Chosen> planWithin(Bytes budget, BudgetPlanner &planner,
+                                 const StepQuestion &question) {
+  const double share = question.allowance.share;
+  if (planner.keepAll().arenaBytes <= budget ||
+      (share > 0 && planner.extraTimeBound(budget) <= share))
+    if (StepChoice spared = inSpareTime(planner, question); spared.arenaBytes <= budget)
+      return withinItself(std::move(spared));
+  if (wasInterrupted())
+    return std::nullopt;
+  std::optional<StepChoice> choice = planner.plan(budget);
+  return choice ? std::optional<Chosen>({std::move(*choice), budget}) : std::nullopt;
+}
+
+/// What runs again adds calls, and these, on the host, a little to what is beside the arena.
+std::optional<Chosen> planBeside(StepAnswer &answer, BudgetPlanner &planner,
+                                 const StepQuestion &question) {
+  const auto beside = [&](const StepChoice &choice) {
+    return question.beside ? question.beside(choice) : 0;
+  };
+  answer.besideBytes = beside(planner.keepAll());
+  answer.budgetBytes =
+      budgetBytes(*question.budget, planner.keepAll().arenaBytes + answer.besideBytes);
+  for (;;) {
+    std::optional<Chosen> chosen = planWithin(answer.arenaBudget(), planner, question);
+    if (!chosen)
+      return std::nullopt;
+    const Bytes needed = beside(chosen->choice);
+    if (needed <= answer.besideBytes)
+      return chosen;
+    answer.besideBytes = needed;
+  }
+}
+
+/// Every axis of the question is settled.
+StepAnswer ofOneStep(Steps &steps, const StepQuestion &question) {
+  StepAnswer answer;
+  answer.step = steps.at(question.asked, question.times);
+  BudgetPlanner &planner = answer.step->planner();
+  std::optional<Interruptible> interruptible;
+  if (question.endsEarly)
+    interruptible.emplace();
+  std::optional<Chosen> chosen = question.budget ? planBeside(answer, planner, question)
+                                                 : withinItself(inSpareTime(planner, question));
+  if (!chosen && wasInterrupted())
+    throw Interrupted();
+  if (!chosen)
+    return answer;
+  answer.within = chosen->within;
+  answer.choice = std::move(chosen->choice);
+  steps.source.finish(*answer.choice->placed);
+  answer.plan = planOf(*answer.choice->placed, answer.step->costs);
+  return answer;
+}
+
+} // namespace
+
+StepAnswer answer(Steps &steps, const StepQuestion &question) {
+  const StepVariant &asked = question.asked;
+  for (int64_t StepVariant::*pieces : {&StepVariant::lossChunks, &StepVariant::rowChunks})
+    if (asked.*pieces == kAny)
+      return inBestPieces(steps, question, pieces);
+  if (asked.batches == kAny)
+    return inBestBatches(steps, question);
+  if (asked.batches > 1 && !question.asGiven)
+    return inBatchesThatHelp(steps, question);
+  return ofOneStep(steps, question);
+}
+
+KeptStep keepingAll(Steps &steps, const StepVariant &variant) {
+  KeptStep kept;
+  kept.step = steps.at(variant);
+  kept.placed = std::move(kept.step->planner().within(Allowance()).placed);
+  steps.source.finish(*kept.placed);
+  kept.plan = planOf(*kept.placed, kept.step->costs);
+  return kept;
+}
+
+} // namespace stow

@@ -1,0 +1,37 @@
+// Which step of a model is meant: the choice of a step as a value.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+/// What matrix products and convolutions read, and what values are stored in where they may be.
+enum class Precision { F32, BF16, F16 };
+
+/// An axis that is left to the planner.
+constexpr int64_t kAny = 0;
+
+/// One step among those that compute the same update: how its samples are divided, and what its values are stored in. A new
+/// axis is a field here, a row in the table of README.md, and what the source of steps makes of it.
+struct StepVariant {
+  std::optional<int64_t> samples; ///< of all its batches together; absent: as the file has them
+  int64_t batches = 1;    ///< graph runs of a step, with equal shares of the samples; or kAny
+  int64_t lossChunks = 1; ///< pieces of rows of the head and its loss; or kAny
+  int64_t rowChunks = 1;  ///< pieces of rows of chains between two products; or kAny
+  Precision precision = Precision::F32;
+  std::vector<std::string>
+      wideNodes; ///< patterns of the nodes of a step in 16 bits that stay in f32
+
+  /// Samples of one graph run.
+  std::optional<int64_t> samplesPerRun() const {
+    return samples ? std::optional(*samples / batches) : std::nullopt;
+  }
+
+  auto operator<=>(const StepVariant &) const = default;
+};
+
+} // namespace stow

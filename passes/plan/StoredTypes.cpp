@@ -1,0 +1,81 @@
+#include "passes/plan/StoredTypes.h"
+
+#include "passes/memory/DescribePlan.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace stow {
+namespace {
+
+/// Rounds in which nodes are left in f32 before the whole step is.
+constexpr int kMostRounds = 4;
+
+Bytes arenaWithAllKept(ModelStep &step) { return step.planner().keepAll().arenaBytes; }
+
+/// The nodes of commands at which more than `limit` bytes are in use; where gaps between buffers are what is too
+/// much, those of the peak.
+std::vector<std::string> nodesAbove(const BudgetPlanner &planner, Bytes limit) {
+  const Plan plan = describePlan(*planner.keepAll().placed);
+  limit = std::min(limit, plan.livePeakBytes - 1);
+  std::vector<std::string> nodes;
+  for (const GraphPlan &graph : plan.graphs) {
+    std::vector<Bytes> live(graph.stepCount + 1, 0);
+    live[0] = fullestBytes(plan, graph) - graph.livePeakBytes; // state of other graphs
+    for (const PlannedBuffer &buffer : graph.buffers) {
+      live[buffer.begin] += buffer.size;
+      live[buffer.end] -= buffer.size;
+    }
+    std::partial_sum(live.begin(), live.end(), live.begin());
+    for (auto [step, bytes] : llvm::zip_first(graph.steps, live))
+      if (bytes > limit && step.phase != StepPhase::Update)
+        nodes.push_back(llvm::StringRef(step.name).split(" of ").second.str());
+  }
+  return nodes;
+}
+
+/// A pattern that one name matches.
+std::string patternOf(llvm::StringRef node) {
+  std::string pattern;
+  for (const char c : node) {
+    if (llvm::StringRef("*?[]{}\\").contains(c))
+      pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+/// False where all of them are already.
+bool leaveInF32(StepVariant &variant, const std::vector<std::string> &nodes) {
+  const size_t before = variant.wideNodes.size();
+  for (const std::string &node : nodes)
+    if (std::string pattern = patternOf(node);
+        !pattern.empty() && !llvm::is_contained(variant.wideNodes, pattern))
+      variant.wideNodes.push_back(std::move(pattern));
+  return variant.wideNodes.size() > before;
+}
+
+} // namespace
+
+std::shared_ptr<ModelStep> StoredTypes::choose(const StepVariant &asked) {
+  const std::shared_ptr<ModelStep> wide = steps.inF32(asked);
+  StepVariant variant = asked;
+  LeftWide left;
+  for (int round = 0; round <= kMostRounds; ++round) {
+    std::shared_ptr<ModelStep> narrow = steps.exactly(variant, Times::Sheet);
+    if (!wide || arenaWithAllKept(*narrow) <= arenaWithAllKept(*wide)) {
+      left.nodes = variant.wideNodes;
+      narrow->leftWide = std::move(left);
+      return narrow;
+    }
+    if (round == 0)
+      left = {false, {}, arenaWithAllKept(*narrow), arenaWithAllKept(*wide)};
+    if (!leaveInF32(variant, nodesAbove(narrow->planner(), arenaWithAllKept(*wide))))
+      break;
+  }
+  left.all = true;
+  wide->leftWide = std::move(left);
+  return wide;
+}
+
+} // namespace stow
