@@ -55,7 +55,7 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
   if (options.checkpoint != "sqrt" && plan.extraTimeFraction > 0)
     plan.extraTimeBound = planner.extraTimeBound(answer.within);
   if (options.profile == "run" && plan.extraTimeFraction > 0)
-    noteRuns(plan, planner, placed, options, *steps.backend);
+    noteRuns(plan, planner, placed, options, *steps.backendOf(answer.step->target()));
   if (wasInterrupted())
     plan.notes.push_back("interrupted: the best plan found so far");
   plan.tensors = countTensors(steps.tensors);
@@ -101,7 +101,6 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
   CompiledPlan result;
   result.steps = std::make_unique<ModelSteps>(context, options, timer, std::move(planning));
   ModelSteps &steps = *result.steps;
-  result.backend = steps.backend;
   StepQuestion question = questionOf(context, options);
   const bool isForm = options.stopAfter < Form::Ordered;
   if (isForm && isSettled(question.asked)) {
@@ -115,6 +114,7 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
   }
   StepAnswer found = answer(steps.steps, question);
   result.step = found.step;
+  result.backend = steps.backendOf(found.step->target());
   found.step->say();
   saveProblem(found.step->planner(), options);
   if (!found.choice)

@@ -77,32 +77,44 @@ StepQuestion questionOf(MLIRContext &context, const CompileOptions &options) {
 
 ModelSteps::ModelSteps(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
                        BudgetOptions planning)
-    : backend(chooseBackend(options)),
-      steps(context, *this, withRefusedPath(std::move(planning), options)), context(context),
+    : steps(context, *this, withRefusedPath(std::move(planning), options)), context(context),
       options(options), timer(timer) {}
 
 PreparedStep ModelSteps::prepare(const StepVariant &variant) {
+  const std::shared_ptr<Backend> backend = chooseBackend(options);
+  std::erase_if(backends, [](const std::weak_ptr<Backend> &one) { return one.expired(); });
+  backends.push_back(backend);
   PreparedStep prepared;
+  prepared.target = {backend, &backend->target()};
   prepared.module = prepareStep(context, options, variant, *backend, timer, tensors);
   prepared.evaluation = evaluationParts(context, options, variant, *backend);
   return prepared;
 }
 
-CostModel ModelSteps::weigh(ModuleOp prepared, Times times) {
+std::shared_ptr<Backend> ModelSteps::backendOf(const Target &target) const {
+  for (const std::weak_ptr<Backend> &one : backends)
+    if (std::shared_ptr<Backend> backend = one.lock(); backend && &backend->target() == &target)
+      return backend;
+  throw Error::internal("a step for a device that nobody chose");
+}
+
+CostModel ModelSteps::weigh(const PreparedStep &prepared, Times times) {
+  const std::shared_ptr<Backend> backend = backendOf(*prepared.target);
   if (times == Times::Sheet || options.profile.empty())
     return sheetOf(options, *backend);
   timer.start("measure");
-  CostModel costs = weighStep(prepared, options, *backend);
+  CostModel costs = weighStep(*prepared.module, options, *backend);
   timer.start("order");
   return costs;
 }
 
 /// What some devices can do beside the commands, or with several of them, at the offsets as they are.
-void ModelSteps::finish(ModuleOp placed) {
+void ModelSteps::finish(ModuleOp placed, const Target &target) {
   if (options.stopAfter == Form::Ordered)
     return;
+  const std::shared_ptr<Backend> backend = backendOf(target);
   runStage(placed, "place", [&](PassManager &manager) {
-    manager.addPass(createSumFactorsPass(backend->target()));
+    manager.addPass(createSumFactorsPass(target));
     if (backend->gathersUpdates())
       manager.addPass(createGatherUpdatesPass());
     if (backend->copiesBesideCommands())
@@ -113,7 +125,7 @@ void ModelSteps::finish(ModuleOp placed) {
 }
 
 OwningOpRef<ModuleOp> ModelSteps::form(const StepVariant &variant, Form last) {
-  return formOf(context, options, variant, *backend, last, timer, tensors);
+  return formOf(context, options, variant, *chooseBackend(options), last, timer, tensors);
 }
 
 } // namespace stow

@@ -21,14 +21,15 @@ public:
              BudgetOptions planning = {});
 
   PreparedStep prepare(const StepVariant &variant) override;
-  CostModel weigh(mlir::ModuleOp prepared, Times times) override;
-  const Target &target() const override { return backend->target(); }
-  void finish(mlir::ModuleOp placed) override;
+  CostModel weigh(const PreparedStep &prepared, Times times) override;
+  void finish(mlir::ModuleOp placed, const Target &target) override;
 
   /// A variant up to its model or step form, without kernels. Throws Error after diagnostics.
   mlir::OwningOpRef<mlir::ModuleOp> form(const StepVariant &variant, Form last);
 
-  const std::shared_ptr<Backend> backend;
+  /// That a step was prepared for: one for each, as it learns about the calls of its step.
+  std::shared_ptr<Backend> backendOf(const Target &target) const;
+
   ImportReport tensors; ///< what became of the model's tensors
   Steps steps;
 
@@ -36,6 +37,7 @@ private:
   mlir::MLIRContext &context;
   const CompileOptions &options;
   StageTimer &timer;
+  std::vector<std::weak_ptr<Backend>> backends; ///< of the steps that are held
 };
 
 } // namespace stow

@@ -1,7 +1,6 @@
 #include "compiler/PlanSource.h"
 
 #include "compiler/CardVerdict.h"
-#include "compiler/Pipeline.h"
 #include "compiler/PlanFile.h"
 #include "compiler/Registration.h"
 #include "runtime/base/Error.h"
@@ -41,17 +40,19 @@ static CompileOptions optionsFor(const std::string &path, const CompileOptions &
   return options;
 }
 
-static Plan planModel(mlir::MLIRContext &context, const CompileOptions &options) {
+static CompiledPlan planModel(mlir::MLIRContext &context, const CompileOptions &options,
+                              StageTimer &timer) {
   prepareContext(context);
-  StageTimer timer;
-  return compileToPlan(context, options, timer).plan;
+  return compileToPlan(context, options, timer);
 }
 
 Plan planFromAny(const std::string &path, const CompileOptions &given) {
   if (!isModelFile(path))
     return readPlanFile(path).plan;
   mlir::MLIRContext context;
-  return planModel(context, optionsFor(path, given));
+  const CompileOptions options = optionsFor(path, given);
+  StageTimer timer;
+  return planModel(context, options, timer).plan;
 }
 
 std::optional<Card> cardFromAny(const std::string &path, const CompileOptions &given) {
@@ -69,10 +70,12 @@ JudgedPlan judgedFromAny(const std::string &path, const CompileOptions &given) {
   const CompileOptions options = optionsFor(path, given);
   const std::optional<Card> card = cardOf(options);
   mlir::MLIRContext context;
-  JudgedPlan judged{planModel(context, options), std::nullopt};
+  StageTimer timer;
+  CompiledPlan compiled = planModel(context, options, timer);
+  std::optional<Verdict> verdict;
   if (card)
-    judged.verdict = verdictOn(context, options, judged.plan, *card);
-  return judged;
+    verdict = verdictOn(context, options, compiled, *card);
+  return {std::move(compiled.plan), std::move(verdict)};
 }
 
 } // namespace stow

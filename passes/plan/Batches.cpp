@@ -52,7 +52,6 @@ StepAnswer inBestBatches(Steps &steps, const StepQuestion &question) {
   tried.allowance = Allowance(); // what is compared is the least time
   StepAnswer best;
   std::vector<BatchesTried> all;
-  int64_t chosen = 1;
   for (int64_t batches = 1; batches <= samples; ++batches) {
     if (samples % batches != 0)
       continue;
@@ -64,15 +63,13 @@ StepAnswer inBestBatches(Steps &steps, const StepQuestion &question) {
     if (batches == 1 ||
         (found.choice && (!best.choice || found.plan.stepSeconds < best.plan.stepSeconds))) {
       best = std::move(found); // where nothing fits, one batch says why
-      chosen = batches;
     }
     if (isLast)
       break;
   }
   if (best.choice && tried.allowance != question.allowance) {
     tried.allowance = question.allowance;
-    tried.asked.batches = chosen;
-    best = answer(steps, tried);
+    best = askedAgain(steps, tried, std::move(best));
   }
   best.batchesTried = std::move(all);
   return best;

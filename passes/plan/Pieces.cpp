@@ -24,7 +24,6 @@ StepAnswer inBestPieces(Steps &steps, const StepQuestion &question, int64_t Step
   if (question.budget) // what is compared is time
     tried.allowance = Allowance();
   StepAnswer best;
-  int64_t chosen = 1;
   int inVain = 0;
   for (int64_t count = 1; count <= most && inVain < 2 && !wasInterrupted(); count *= 2) {
     tried.asked.*pieces = count;
@@ -32,17 +31,14 @@ StepAnswer inBestPieces(Steps &steps, const StepQuestion &question, int64_t Step
     if (!best.choice ||
         (found.choice && pays(found.plan, best.plan, question.budget.has_value()))) {
       best = std::move(found); // where nothing fits yet, the last one says why
-      chosen = count;
       inVain = 0;
     } else {
       ++inVain;
     }
   }
-  if (!best.choice || tried.allowance == question.allowance)
-    return best;
-  tried.allowance = question.allowance;
-  tried.asked.*pieces = chosen;
-  return answer(steps, tried);
+  return !best.choice || tried.allowance == question.allowance
+             ? std::move(best)
+             : askedAgain(steps, question, std::move(best));
 }
 
 } // namespace stow

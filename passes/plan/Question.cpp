@@ -78,7 +78,7 @@ StepAnswer ofOneStep(Steps &steps, const StepQuestion &question) {
     return answer;
   answer.within = chosen->within;
   answer.choice = std::move(chosen->choice);
-  steps.source.finish(*answer.choice->placed);
+  steps.source.finish(*answer.choice->placed, answer.step->target());
   answer.plan = planOf(*answer.choice->placed, answer.step->costs);
   return answer;
 }
@@ -97,11 +97,23 @@ StepAnswer answer(Steps &steps, const StepQuestion &question) {
   return ofOneStep(steps, question);
 }
 
+StepAnswer askedAgain(Steps &steps, const StepQuestion &question, StepAnswer best) {
+  StepQuestion settled = question;
+  settled.asked.batches = best.step->variant.batches;
+  settled.asked.lossChunks = best.step->variant.lossChunks;
+  settled.asked.rowChunks = best.step->variant.rowChunks;
+  settled.asGiven = true;
+  StepAnswer again = answer(steps, settled);
+  again.batchesTried = std::move(best.batchesTried);
+  again.batchesWeighed = std::move(best.batchesWeighed);
+  return again;
+}
+
 KeptStep keepingAll(Steps &steps, const StepVariant &variant) {
   KeptStep kept;
   kept.step = steps.at(variant);
   kept.placed = std::move(kept.step->planner().within(Allowance()).placed);
-  steps.source.finish(*kept.placed);
+  steps.source.finish(*kept.placed, kept.step->target());
   kept.plan = planOf(*kept.placed, kept.step->costs);
   return kept;
 }

@@ -57,6 +57,9 @@ struct StepAnswer {
 /// The answer, every axis settled. Throws as StepSource::prepare, and Interrupted where Ctrl-C came before anything fits.
 StepAnswer answer(Steps &steps, const StepQuestion &question);
 
+/// The answer with the axes settled as in `best`, whose plans were compared in another allowance of time.
+StepAnswer askedAgain(Steps &steps, const StepQuestion &question, StepAnswer best);
+
 /// The plan of a variant with everything kept and each op run once, finished by the source.
 struct KeptStep {
   std::shared_ptr<ModelStep> step;

@@ -134,11 +134,11 @@ QuickPlacement placeWithin(Bytes budget, const ModelStep &step, const StepChoice
   if (batchesPerStep(step.module()) > 1)
     halves = splitHalves(step.module());
   ModuleOp last = halves.last ? *halves.last : step.module();
-  EvaluationPlanner evaluation(last, step.costs, step.target, step.evaluation(), {});
+  EvaluationPlanner evaluation(last, step.costs, step.target(), step.evaluation(), {});
   if (!evaluation.fits(budget))
     return {false, evaluation.leastFrom(budget)};
   auto place = [&](ModuleOp graph, const std::optional<schedule::Solution> &solution) {
-    return Placer(budget, graph, step.costs, step.target).place(solution);
+    return Placer(budget, graph, step.costs, step.target()).place(solution);
   };
   QuickPlacement result = place(*withoutEvaluation(last), other.solution);
   if (halves.first) {
@@ -155,12 +155,12 @@ Bytes leastPlacement(Bytes budget, const ModelStep &step) {
     halves = splitHalves(step.module());
   ModuleOp last = halves.last ? *halves.last : step.module();
   auto place = [&](ModuleOp graph) {
-    return Placer(budget, graph, step.costs, step.target).placeLeast();
+    return Placer(budget, graph, step.costs, step.target()).placeLeast();
   };
   Bytes arenaBytes = place(*withoutEvaluation(last));
   if (halves.first)
     arenaBytes = std::max(arenaBytes, place(*halves.first));
-  return EvaluationPlanner(last, step.costs, step.target, step.evaluation(), {})
+  return EvaluationPlanner(last, step.costs, step.target(), step.evaluation(), {})
       .leastFrom(arenaBytes);
 }
 

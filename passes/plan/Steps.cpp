@@ -10,15 +10,15 @@ using namespace mlir;
 namespace stow {
 
 ModelStep::ModelStep(StepVariant variant, PreparedStep prepared, CostModel costs,
-                     const Target &target, BudgetOptions planning, std::vector<Diagnostic> said)
-    : variant(std::move(variant)), costs(std::move(costs)), target(target),
-      prepared(std::move(prepared)), planning(std::move(planning)), said(std::move(said)) {
+                     BudgetOptions planning, std::vector<Diagnostic> said)
+    : variant(std::move(variant)), costs(std::move(costs)), prepared(std::move(prepared)),
+      planning(std::move(planning)), said(std::move(said)) {
   this->planning.evaluation = this->prepared.evaluation;
 }
 
 BudgetPlanner &ModelStep::planner() {
   if (!budgetPlanner)
-    budgetPlanner = std::make_unique<BudgetPlanner>(module(), costs, target, std::move(planning));
+    budgetPlanner = std::make_unique<BudgetPlanner>(module(), costs, target(), std::move(planning));
   return *budgetPlanner;
 }
 
@@ -77,9 +77,9 @@ std::shared_ptr<ModelStep> Steps::exactly(const StepVariant &variant, Times time
     });
     prepared = source.prepare(variant);
   }
-  CostModel costs = source.weigh(*prepared.module, times);
-  auto step = std::make_shared<ModelStep>(variant, std::move(prepared), std::move(costs),
-                                          source.target(), planning, std::move(said));
+  CostModel costs = source.weigh(prepared, times);
+  auto step = std::make_shared<ModelStep>(variant, std::move(prepared), std::move(costs), planning,
+                                          std::move(said));
   held = step;
   return step;
 }

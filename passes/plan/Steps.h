@@ -19,7 +19,8 @@ namespace stow {
 /// A step up to what BudgetPlanner takes: fused, with layouts and workspaces.
 struct PreparedStep {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  EvaluationParts evaluation; ///< the parts in which its evaluation may run
+  EvaluationParts evaluation;           ///< the parts in which its evaluation may run
+  std::shared_ptr<const Target> target; ///< that it is for, with what it found out about this step
 };
 
 /// What plans are weighed by.
@@ -37,13 +38,11 @@ public:
   /// no such step.
   virtual PreparedStep prepare(const StepVariant &variant) = 0;
 
-  /// May note measured times in `prepared`.
-  virtual CostModel weigh(mlir::ModuleOp prepared, Times times) = 0;
-
-  virtual const Target &target() const = 0;
+  /// May note measured times in the step.
+  virtual CostModel weigh(const PreparedStep &prepared, Times times) = 0;
 
   /// What the device can do beside the commands of a plan, or with several of them, at the offsets as they are.
-  virtual void finish(mlir::ModuleOp placed) = 0;
+  virtual void finish(mlir::ModuleOp placed, const Target &target) = 0;
 };
 
 /// What of a step in 16 bits is left in f32, so that it takes no more memory than in f32.
@@ -59,21 +58,21 @@ struct LeftWide {
 /// The step of a variant with its planner.
 class ModelStep {
 public:
-  ModelStep(StepVariant variant, PreparedStep prepared, CostModel costs, const Target &target,
-            BudgetOptions planning, std::vector<mlir::Diagnostic> said);
+  ModelStep(StepVariant variant, PreparedStep prepared, CostModel costs, BudgetOptions planning,
+            std::vector<mlir::Diagnostic> said);
 
   /// Made at the first call.
   BudgetPlanner &planner();
 
   mlir::ModuleOp module() const { return *prepared.module; }
   const EvaluationParts &evaluation() const { return prepared.evaluation; }
+  const Target &target() const { return *prepared.target; }
 
   /// Repeats the warnings and remarks of its preparation, once.
   void say();
 
   const StepVariant variant;
   const CostModel costs;
-  const Target &target;
   LeftWide leftWide;
 
 private:
