@@ -1,12 +1,12 @@
 // Tests that ways to run a library call are weighed with everything else: the fastest without a
 // budget, and under one the fastest that fits where the call stands.
 #include "passes/memory/Implementations.h"
-#include "passes/plan/Budget.h"
 #include "codegen/host/HostTarget.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"
 #include "passes/memory/Liveness.h"
+#include "passes/plan/Budget.h"
 #include "tests/compiler/PlanningBackend.h"
 
 #include <cmath>
