@@ -23,6 +23,7 @@ int64_t limitedCount(const Shape &shape) {
 Literal gathered(const Literal &x, Shape shape, const std::function<int64_t(int64_t)> &source) {
   Literal y{x.type, std::move(shape), {}, {}};
   int64_t count = limitedCount(y.shape);
+  x.isFloat() ? y.floats.reserve(count) : y.ints.reserve(count);
   for (int64_t i = 0; i < count; ++i) {
     int64_t from = source(i);
     if (x.isFloat())
@@ -44,18 +45,44 @@ Shape broadcast(const Shape &a, const Shape &b) {
   return shape;
 }
 
+namespace {
+
+/// The elements of a tensor of `shape`, of which `strides` are 0 where it is broadcast, from dimension `d` on.
+template <typename T>
+void expand(const T *from, const Shape &shape, const Shape &strides, size_t d, std::vector<T> &to) {
+  if (d == shape.size()) {
+    to.push_back(*from);
+  } else if (d + 1 == shape.size() && strides[d] == 1) {
+    to.insert(to.end(), from, from + shape[d]);
+  } else if (d + 1 == shape.size()) {
+    to.insert(to.end(), shape[d], *from);
+  } else {
+    for (int64_t i = 0; i < shape[d]; ++i)
+      expand(from + i * strides[d], shape, strides, d + 1, to);
+  }
+}
+
+} // namespace
+
 Literal expanded(const Literal &x, const Shape &shape) {
-  return gathered(x, shape, [&](int64_t i) {
-    int64_t from = 0, stride = 1;
-    for (size_t d = 0; d < x.shape.size(); ++d) {
-      size_t inX = x.shape.size() - 1 - d, inY = shape.size() - 1 - d;
-      int64_t index = i % shape[inY];
-      i /= shape[inY];
-      from += (x.shape[inX] == 1 ? 0 : index) * stride;
-      stride *= x.shape[inX];
-    }
-    return from;
-  });
+  if (x.shape == shape)
+    return x;
+  Literal y{x.type, shape, {}, {}};
+  const int64_t count = limitedCount(shape);
+  if (count == 0)
+    return y;
+  Shape strides(shape.size(), 0);
+  for (size_t d = x.shape.size(), stride = 1, lead = shape.size() - d; d-- > 0;
+       stride *= x.shape[d])
+    strides[lead + d] = x.shape[d] == 1 ? 0 : stride;
+  if (x.isFloat()) {
+    y.floats.reserve(count);
+    expand(x.floats.data(), shape, strides, 0, y.floats);
+  } else {
+    y.ints.reserve(count);
+    expand(x.ints.data(), shape, strides, 0, y.ints);
+  }
+  return y;
 }
 
 namespace {
@@ -136,30 +163,39 @@ Literal arithmetic(const Site &site) {
   return y;
 }
 
-template <typename T, typename Less> bool holds(const std::string &op, T a, T b, Less less) {
-  return op == "Equal"            ? a == b
-         : op == "Less"           ? less(a, b)
-         : op == "LessOrEqual"    ? less(a, b) || a == b
-         : op == "Greater"        ? less(b, a)
-         : op == "GreaterOrEqual" ? less(b, a) || a == b
-         : op == "Or"             ? (a != 0 || b != 0)
-         : op == "Xor"            ? ((a != 0) != (b != 0))
-                                  : (a != 0 && b != 0);
+/// Compares element by element: with the order of doubles where one side is of floats, else with that of the integers' type.
+template <typename Holds> Literal compared(const Literal &a, const Literal &b, Holds holds) {
+  Literal y{ElementType::Bool, a.shape, {}, {}};
+  y.ints.reserve(a.size());
+  const bool ofFloats = a.isFloat() || b.isFloat();
+  for (int64_t i = 0; i < a.size(); ++i)
+    y.ints.push_back(ofFloats ? holds(a.number(i), b.number(i), std::less<double>())
+                              : holds(a.ints[i], b.ints[i], [&](int64_t p, int64_t q) {
+                                  return lessThan(a.type, p, q);
+                                }));
+  return y;
 }
 
 Literal compare(const Site &site) {
-  Shape shape = broadcast(site.in(0).shape, site.in(1).shape);
+  const Shape shape = broadcast(site.in(0).shape, site.in(1).shape);
   limitedCount(shape);
-  Literal a = expanded(site.in(0), shape), b = expanded(site.in(1), shape);
-  Literal y{ElementType::Bool, shape, {}, {}};
+  const Literal a = expanded(site.in(0), shape), b = expanded(site.in(1), shape);
   const std::string &op = site.node.type;
-  for (int64_t i = 0; i < a.size(); ++i) {
-    y.ints.push_back(a.isFloat() || b.isFloat()
-                         ? holds(op, a.number(i), b.number(i), std::less<double>())
-                         : holds(op, a.ints[i], b.ints[i],
-                                 [&](int64_t p, int64_t q) { return lessThan(a.type, p, q); }));
-  }
-  return y;
+  if (op == "Equal")
+    return compared(a, b, [](auto p, auto q, auto) { return p == q; });
+  if (op == "Less")
+    return compared(a, b, [](auto p, auto q, auto less) { return less(p, q); });
+  if (op == "LessOrEqual")
+    return compared(a, b, [](auto p, auto q, auto less) { return less(p, q) || p == q; });
+  if (op == "Greater")
+    return compared(a, b, [](auto p, auto q, auto less) { return less(q, p); });
+  if (op == "GreaterOrEqual")
+    return compared(a, b, [](auto p, auto q, auto less) { return less(q, p) || p == q; });
+  if (op == "Or")
+    return compared(a, b, [](auto p, auto q, auto) { return p != 0 || q != 0; });
+  if (op == "Xor")
+    return compared(a, b, [](auto p, auto q, auto) { return (p != 0) != (q != 0); });
+  return compared(a, b, [](auto p, auto q, auto) { return p != 0 && q != 0; });
 }
 
 /// Neg, Abs, Sign and Not of integers and booleans.

@@ -266,13 +266,15 @@ std::optional<Band> bandOf(ArrayRef<bool> seen, int64_t rows, int64_t keys) {
   if (!fromEnd || !fromBegin)
     return std::nullopt;
   const Band band = {*fromBegin - (rows - 1), keys - 1 - *fromEnd};
-  for (int64_t place = 0; place < static_cast<int64_t>(seen.size()); ++place) {
-    const int64_t distance = place % keys - place / keys % rows;
-    const bool isBehind = *fromBegin > 0 && distance < *band.first,
-               isBeyond = *fromEnd > 0 && distance > *band.last;
-    if (seen[place] == (isBehind || isBeyond))
-      return std::nullopt;
-  }
+  for (int64_t row = 0, place = 0; place < static_cast<int64_t>(seen.size());
+       row = (row + 1) % rows)
+    for (int64_t key = 0; key < keys; ++key, ++place) {
+      const int64_t distance = key - row;
+      const bool isBehind = *fromBegin > 0 && distance < *band.first,
+                 isBeyond = *fromEnd > 0 && distance > *band.last;
+      if (seen[place] == (isBehind || isBeyond))
+        return std::nullopt;
+    }
   return Band{*fromBegin > 0 ? band.first : std::nullopt, *fromEnd > 0 ? band.last : std::nullopt};
 }
 
