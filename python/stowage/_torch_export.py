@@ -21,6 +21,7 @@ from ._decisions import Decisions, needs_values
 from ._detached import keep_detached
 from ._functions import define, keep_bounds, translations
 from ._library import StowageError
+from ._lowering import captured_once, traced_once
 from ._quiet import quiet_exporter
 from ._spellings import exportable
 from ._tool import StowageWarning, caller_level
@@ -89,9 +90,14 @@ def tensors_by_name(module: Any, example_inputs: Any) -> "dict[str, Any]":
     return found
 
 
+def batches_of(arguments: tuple, named: dict) -> "list[int]":
+    """The different sizes of dimension 0 of the example's tensors."""
+    return sorted({tensor.shape[0] for _, tensor in _leaves("", [*arguments, *named.values()]) if tensor.dim() > 0})
+
+
 def batch_of(arguments: tuple, named: dict) -> int:
     """The batch of the example: dimension 0, in which all tensors agree."""
-    sizes = sorted({tensor.shape[0] for _, tensor in _leaves("", [*arguments, *named.values()]) if tensor.dim() > 0})
+    sizes = batches_of(arguments, named)
     if len(sizes) != 1:
         raise ExportError(f"the example inputs have {sizes or 'no'} rows in dimension 0; expected one batch that all share"
                           ", or dynamic_batch=False")  # fmt: skip
@@ -131,6 +137,19 @@ def _two_rows(value: Any) -> Any:
     return _map_tensors(value, lambda tensor: torch.cat([tensor, tensor]), lambda other: other)
 
 
+def _type_of(value: Any) -> Any:
+    """The type of a value's elements, where the file says it. The exporter writes down none for constants."""
+    from onnx_ir import DataType
+
+    producer = value.producer()
+    if value.dtype is not None or producer is None or producer.op_type != "Constant":
+        return value.dtype
+    name, attribute = next(iter(producer.attributes.items()))
+    if name == "value":
+        return attribute.value.dtype
+    return {"value_int": DataType.INT64, "value_ints": DataType.INT64, "value_float": DataType.FLOAT, "value_floats": DataType.FLOAT}.get(name)
+
+
 def _tidy(model: Any) -> None:
     """Takes out what no output depends on (the counters of batch normalizations), and spells out the type of each
     CastLike. Computes nothing and keeps every parameter that is read."""
@@ -141,12 +160,13 @@ def _tidy(model: Any) -> None:
         return [node for node in model.graph.all_nodes() if node.op_type == "CastLike"]
 
     common.RemoveUnusedNodesPass()(model)
-    if any(node.inputs[1].dtype is None for node in casts()):
+    if any(_type_of(node.inputs[1]) is None for node in casts()):
         common.ShapeInferencePass()(model)
     for node in casts():
-        if node.inputs[1].dtype is not None:
+        dtype = _type_of(node.inputs[1])
+        if dtype is not None:
             node.op_type = "Cast"
-            node.attributes["to"] = AttrInt64("to", int(node.inputs[1].dtype))
+            node.attributes["to"] = AttrInt64("to", int(dtype))
             node.resize_inputs(1)
     common.RemoveUnusedNodesPass()(model)
 
@@ -264,7 +284,7 @@ def _numbers_last(program: Any) -> None:
             number, tensor = node.args
             with graph.inserting_before(node):
                 scaled = graph.call_function(aten.mul.Tensor, (tensor, node.kwargs.get("alpha", 1)))
-            scaled.meta = dict(node.meta)
+            scaled.meta = {**node.meta, "val": tensor.meta["val"]}
             node.args, node.kwargs = (scaled, number), {}
 
 
@@ -277,7 +297,6 @@ def _for_training(program: Any) -> Any:
     keep_bounds(program)
     _buffers.follow_unread_norms(program)
     _buffers.choose_reads(program)
-    program.graph_module.recompile()
     if getattr(program, "_guards_code", None):
         program._guards_code = []  # comparisons of sizes, which the exporter runs, and cannot where forward takes **named
     return program
@@ -295,7 +314,13 @@ def _training_programs() -> "Iterator[None]":
     import torch
 
     make = torch.export.export
-    with mock.patch.object(torch.export, "export", lambda *arguments, **named: _for_training(make(*arguments, **named))):
+
+    def export(*arguments: Any, **named: Any) -> Any:
+        with captured_once():
+            program = make(*arguments, **named)
+        return _for_training(program)
+
+    with mock.patch.object(torch.export, "export", export):
         yield
 
 
@@ -387,7 +412,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     def write() -> Any:
         try:
             with training_mode(module), warnings.catch_warnings(), _training_programs(), custom.recorded(), exportable(), \
-                 decisions.replayed(), quiet_exporter(), _buffers.kept_by_exporter(), on_meta(module) if without_values else contextlib.nullcontext():  # fmt: skip
+                 decisions.replayed(), quiet_exporter(), _buffers.kept_by_exporter(), traced_once(), on_meta(module) if without_values else contextlib.nullcontext():  # fmt: skip
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False,
