@@ -58,7 +58,7 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
     noteRuns(plan, planner, placed, options, *steps.backendOf(answer.step->target()));
   if (wasInterrupted())
     plan.notes.push_back("interrupted: the best plan found so far");
-  plan.tensors = countTensors(steps.tensors);
+  plan.tensors = countTensors(steps.tensorsOf(answer.step->target()));
   plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
   if (options.checkpoint == "sqrt" && plan.extraTimeFraction == 0)
     if (const std::string why = whyStateIsThePeak(plan); !why.empty())

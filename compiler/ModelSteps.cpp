@@ -82,20 +82,25 @@ ModelSteps::ModelSteps(MLIRContext &context, const CompileOptions &options, Stag
 
 PreparedStep ModelSteps::prepare(const StepVariant &variant) {
   const std::shared_ptr<Backend> backend = chooseBackend(options);
-  std::erase_if(backends, [](const std::weak_ptr<Backend> &one) { return one.expired(); });
-  backends.push_back(backend);
+  std::erase_if(heldSteps, [](const Held &one) { return one.backend.expired(); });
+  ImportReport tensors;
   PreparedStep prepared;
   prepared.target = {backend, &backend->target()};
   prepared.module = prepareStep(context, options, variant, *backend, timer, tensors);
   prepared.evaluation = evaluationParts(context, options, variant, *backend);
+  heldSteps.push_back({backend, std::move(tensors)});
   return prepared;
 }
 
-std::shared_ptr<Backend> ModelSteps::backendOf(const Target &target) const {
-  for (const std::weak_ptr<Backend> &one : backends)
-    if (std::shared_ptr<Backend> backend = one.lock(); backend && &backend->target() == &target)
-      return backend;
+const ModelSteps::Held &ModelSteps::held(const Target &target) const {
+  for (const Held &one : heldSteps)
+    if (auto backend = one.backend.lock(); backend && &backend->target() == &target)
+      return one;
   throw Error::internal("a step for a device that nobody chose");
+}
+
+std::shared_ptr<Backend> ModelSteps::backendOf(const Target &target) const {
+  return held(target).backend.lock();
 }
 
 CostModel ModelSteps::weigh(const PreparedStep &prepared, Times times) {
@@ -125,6 +130,7 @@ void ModelSteps::finish(ModuleOp placed, const Target &target) {
 }
 
 OwningOpRef<ModuleOp> ModelSteps::form(const StepVariant &variant, Form last) {
+  ImportReport tensors;
   return formOf(context, options, variant, *chooseBackend(options), last, timer, tensors);
 }
 

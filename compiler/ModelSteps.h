@@ -30,14 +30,22 @@ public:
   /// That a step was prepared for: one for each, as it learns about the calls of its step.
   std::shared_ptr<Backend> backendOf(const Target &target) const;
 
-  ImportReport tensors; ///< what became of the model's tensors
+  /// What became of the model's tensors in that step.
+  const ImportReport &tensorsOf(const Target &target) const { return held(target).tensors; }
+
   Steps steps;
 
 private:
+  struct Held {
+    std::weak_ptr<Backend> backend;
+    ImportReport tensors;
+  };
+  const Held &held(const Target &target) const;
+
   mlir::MLIRContext &context;
   const CompileOptions &options;
   StageTimer &timer;
-  std::vector<std::weak_ptr<Backend>> backends; ///< of the steps that are held
+  std::vector<Held> heldSteps;
 };
 
 } // namespace stow
