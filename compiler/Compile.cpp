@@ -69,9 +69,11 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
       plan.notes.push_back(std::move(note));
 }
 
-/// Whether nothing has to be planned for a form in front of the schedule.
-bool isSettled(const StepVariant &asked) {
-  return asked.batches != kAny && asked.lossChunks != kAny && asked.rowChunks != kAny;
+/// Whether no rule of passes/plan settles an axis of the question.
+bool isSettled(const StepQuestion &question) {
+  const StepVariant &asked = question.asked;
+  return asked.lossChunks != kAny && asked.rowChunks != kAny && asked.batches != kAny &&
+         (asked.batches == 1 || question.asGiven);
 }
 
 } // namespace
@@ -103,12 +105,12 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
   ModelSteps &steps = *result.steps;
   StepQuestion question = questionOf(context, options);
   const bool isForm = options.stopAfter < Form::Ordered;
-  if (isForm && isSettled(question.asked)) {
+  if (isForm && isSettled(question)) {
     result.module = steps.form(question.asked, options.stopAfter);
     return result;
   }
   std::shared_ptr<ModelStep> settled;
-  if (isSettled(question.asked) && (question.asked.batches == 1 || question.asGiven)) {
+  if (isSettled(question)) {
     settled = steps.steps.at(question.asked, question.times);
     settled->say(); // before the search for a plan
   }

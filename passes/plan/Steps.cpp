@@ -1,6 +1,5 @@
 #include "passes/plan/Steps.h"
 
-#include "passes/plan/StoredTypes.h"
 #include "runtime/base/Error.h"
 
 #include <utility>
@@ -35,7 +34,7 @@ std::shared_ptr<ModelStep> Steps::at(const StepVariant &asked, Times times) {
     return exactly(asked, times);
   auto found = storedTypes.find(asked);
   if (found == storedTypes.end()) {
-    const std::shared_ptr<ModelStep> chosen = StoredTypes(*this).choose(asked);
+    const std::shared_ptr<ModelStep> chosen = withStoredTypes(asked);
     found = storedTypes.try_emplace(asked, chosen->variant, chosen->leftWide).first;
     if (times == Times::Sheet)
       return chosen;

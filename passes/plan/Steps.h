@@ -97,7 +97,6 @@ public:
   StepSource &source;
 
 private:
-  friend class StoredTypes;
   struct Stored {
     StepVariant variant;
     LeftWide leftWide;
@@ -105,6 +104,9 @@ private:
 
   std::shared_ptr<ModelStep> exactly(const StepVariant &variant, Times times);
   std::shared_ptr<ModelStep> inF32(StepVariant variant);
+
+  /// The step to take for `asked`, which is in 16 bits, by a data sheet (StoredTypes.cpp).
+  std::shared_ptr<ModelStep> withStoredTypes(const StepVariant &asked);
 
   mlir::MLIRContext &context;
   const BudgetOptions planning;

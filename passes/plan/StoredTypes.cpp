@@ -1,6 +1,15 @@
-#include "passes/plan/StoredTypes.h"
-
+// A step in 16 bits: what of it stays in f32, chosen once for every budget.
+//
+//   step in 16 bits -- with everything kept no larger than in f32 --> taken
+//        ^   |
+//        |   | the nodes that run where it is larger, in f32
+//        +---+ a few times, then all of it
+//
+// The choice depends on the step alone: what is rounded to 16 bits, and with it every bit of the result, no budget changes, nor
+// what is computed again. What may make 16 bits the larger one: calls that convert what they cannot cut into pieces, casts of
+// weights, engines with more scratch, gradients that wait for a verdict.
 #include "passes/memory/DescribePlan.h"
+#include "passes/plan/Steps.h"
 
 #include <algorithm>
 #include <numeric>
@@ -57,12 +66,12 @@ bool leaveInF32(StepVariant &variant, const std::vector<std::string> &nodes) {
 
 } // namespace
 
-std::shared_ptr<ModelStep> StoredTypes::choose(const StepVariant &asked) {
-  const std::shared_ptr<ModelStep> wide = steps.inF32(asked);
+std::shared_ptr<ModelStep> Steps::withStoredTypes(const StepVariant &asked) {
+  const std::shared_ptr<ModelStep> wide = inF32(asked);
   StepVariant variant = asked;
   LeftWide left;
   for (int round = 0; round <= kMostRounds; ++round) {
-    std::shared_ptr<ModelStep> narrow = steps.exactly(variant, Times::Sheet);
+    std::shared_ptr<ModelStep> narrow = exactly(variant, Times::Sheet);
     if (!wide || arenaWithAllKept(*narrow) <= arenaWithAllKept(*wide)) {
       left.nodes = variant.wideNodes;
       narrow->leftWide = std::move(left);
