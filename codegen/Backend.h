@@ -97,13 +97,18 @@ public:
   virtual std::unique_ptr<LoadedCode> load(BuiltProgram &built) const = 0;
 };
 
+/// What a GPU's libraries do to a product or a convolution before they write it: nothing; a bias, and ReLU of the sum;
+/// everything that codegen/cuda/Epilogues.h knows.
+enum class LibraryEpilogues : uint8_t { None, Bias, All };
+
 struct BackendOptions {
   std::string target = "host"; ///< as --target names it
   std::string device;          ///< what follows a colon in `target`; set by createBackend
   int64_t threads = 1;         ///< of the host
   std::string cpu = "native";  ///< processor of the host: "native" or LLVM's name
   bool tf32 = false;           ///< products of f32 values may be cut to TF32, on GPUs
-  std::string cudnnFolder;     ///< that holds cuDNN's libraries; empty: where they usually lie
+  LibraryEpilogues epilogues = LibraryEpilogues::All; ///< of a GPU's libraries
+  std::string cudnnFolder; ///< that holds cuDNN's libraries; empty: where they usually lie
 };
 
 /// `name` as it is listed, where it is a target that programs can be compiled for: "cuda:rtx4090" for "RTX4090".

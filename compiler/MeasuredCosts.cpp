@@ -86,6 +86,7 @@ OwningOpRef<ModuleOp> placeWholeStep(ModuleOp prepared, const Target &target) {
     addSharePasses(manager, target);
     PackBuffersPassOptions packing;
     packing.alignment = target.alignment();
+    packing.workspaceAlignment = target.workspaceAlignment();
     addPlacePasses(manager, packing);
   });
   return step;

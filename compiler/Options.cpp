@@ -212,6 +212,33 @@ BudgetCovers parseCovers(const std::string &text) {
              : BudgetCovers::Process;
 }
 
+LibraryEpilogues parseEpilogues(const std::string &text) {
+  constexpr LibraryEpilogues values[] = {LibraryEpilogues::None, LibraryEpilogues::Bias,
+                                         LibraryEpilogues::All};
+  return values[oneOf(text, {"none", "bias", "all"}, "choice", "--epilogues")];
+}
+
+/// Where the program runs, and what of that device it uses.
+void addDeviceFlags(CommandLine &flags, CompileOptions &options) {
+  flags.value("target", "DEVICE",
+              "where the program runs: host; cuda:GPU (h100, sm_90, ...) can be planned",
+              [&](const std::string &text) { options.target = requireTarget(text); });
+  flags.flag("tf32", "on GPUs, products of f32 values may be cut to TF32, 10 bits of mantissa",
+             [&] { options.tf32 = true; });
+  flags.value("epilogues", "WHICH",
+              "what calls of a GPU's libraries do to a product or convolution before they write "
+              "it: none, bias (and "
+              "ReLU), or all, the default: also GELU, its gradient, sums",
+              [&](const std::string &text) { options.epilogues = parseEpilogues(text); });
+  flags.value("cudnn", "FOLDER", "that holds cuDNN 9, where the system's is missing or another",
+              [&](const std::string &text) { options.cudnnFolder = text; });
+  flags.value(
+      "target-cpu", "CPU",
+      "the processor to plan for and the least that the program needs: native, x86-64-v3 (AVX2), "
+      "x86-64-v4 (AVX-512), cooperlake (with bf16), sapphirerapids (with AMX), ...",
+      [&](const std::string &text) { options.targetCpu = checkedTargetCpu(text); });
+}
+
 /// What the step does not do, what it may take, and what is printed of it.
 void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
   flags.flag("freeze-batch-norm", "normalize with the running statistics in training too",
@@ -275,18 +302,6 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) {
                 options.threads = parseCount("threads", text, 1, maxThreads);
               });
-  flags.value("target", "DEVICE",
-              "where the program runs: host; cuda:GPU (h100, sm_90, ...) can be planned",
-              [&](const std::string &text) { options.target = requireTarget(text); });
-  flags.flag("tf32", "on GPUs, products of f32 values may be cut to TF32, 10 bits of mantissa",
-             [&] { options.tf32 = true; });
-  flags.value("cudnn", "FOLDER", "that holds cuDNN 9, where the system's is missing or another",
-              [&](const std::string &text) { options.cudnnFolder = text; });
-  flags.value(
-      "target-cpu", "CPU",
-      "the processor to plan for and the least that the program needs: native, x86-64-v3 (AVX2), "
-      "x86-64-v4 (AVX-512), cooperlake (with bf16), sapphirerapids (with AMX), ...",
-      [&](const std::string &text) { options.targetCpu = checkedTargetCpu(text); });
   flags.value("stop-after", "FORM", "print a form and stop: model, step, ordered, placed",
               [&](const std::string &text) { options.stopAfter = parseForm(text); });
   flags.flag("timing", "print the seconds of every stage", [&] { options.timing = true; });
@@ -317,6 +332,7 @@ void addCompileFlags(CommandLine &line, CompileOptions &options) {
   addObjectiveFlags(line, options);
   addModelFlags(line, options);
   addPlanningFlags(line, options);
+  addDeviceFlags(line, options);
   line.elsewhere(
       {"--lr", "--learning-rate", "--momentum", "--weight-decay"},
       " is a setting of the optimizer: --optimizer=sgd:lr=0.1,momentum=0.9,weight-decay=1e-4");
@@ -375,6 +391,8 @@ void finishOptions(CompileOptions &options) {
                           "makes a step of several; give one of them");
   if (options.accumulate == kAny && !options.memoryBudget)
     throw Error::badInput("--accumulate=auto finds what fits --memory-budget; give one");
+  if (options.epilogues != LibraryEpilogues::All && options.target == "host")
+    throw Error::badInput("--epilogues is about the libraries of GPUs; say --target=cuda:CHIP");
   if (options.tf32 && options.target == "host")
     throw Error::badInput("--tf32 is about GPUs; the host multiplies f32 values as they are");
   if (options.budgetCovers == BudgetCovers::Process && !options.memoryBudget)

@@ -60,10 +60,11 @@ struct CompileOptions {
   bool disableDropout = false;
   std::string target = "host"; ///< where the program runs: codegen/Backend.h
   bool tf32 = false;           ///< products of f32 values may be cut to TF32, on GPUs
-  std::optional<Card> card;    ///< that --card names; absent: the target's
-  bool fit = false;            ///< a step that does not fit the card is an error
-  std::string cudnnFolder;     ///< that holds cuDNN's libraries; empty: where they usually lie
-  int64_t threads = 0;         ///< 0: all cores of this machine
+  LibraryEpilogues epilogues = LibraryEpilogues::All; ///< of a GPU's libraries
+  std::optional<Card> card;                           ///< that --card names; absent: the target's
+  bool fit = false;        ///< a step that does not fit the card is an error
+  std::string cudnnFolder; ///< that holds cuDNN's libraries; empty: where they usually lie
+  int64_t threads = 0;     ///< 0: all cores of this machine
   std::string targetCpu = "native";
   Form stopAfter = Form::Program;
   bool timing = false;         ///< print seconds by stage

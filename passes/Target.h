@@ -69,6 +69,9 @@ public:
   virtual bool sumsRows(mlir::Operation *product, unsigned factor,
                         mlir::RankedTensorType sums) const = 0;
 
+  /// A product is fast where its operands and its result have rows of a multiple of that many elements; 1: wherever.
+  virtual int64_t productRowStep(MatmulOp) const { return 1; }
+
   virtual OrderWish orderWish(mlir::Operation *op) const = 0;
 
   /// True when `op` runs with the floating-point type `type` at operand `position`.
@@ -82,6 +85,9 @@ public:
   /// Buffers begin at multiples of this many bytes, and so does what an op takes as a part of a
   /// larger tensor without gaps.
   virtual Bytes alignment() const = 0;
+
+  /// And workspaces at multiples of this, a multiple of alignment().
+  virtual Bytes workspaceAlignment() const { return alignment(); }
 
   /// True when `op` may have operand or result `position` (operands first) as a part of a larger
   /// tensor, wherever that begins, and still gives the same bits; `part` is its type there, with the

@@ -23,8 +23,8 @@ class CudaBackend : public Backend {
 public:
   explicit CudaBackend(const BackendOptions &options)
       : chips(requireChips(options.device)), name(namesOf(chips)),
-        answers(chips, options.tf32 ? F32Products::Tf32 : F32Products::Exact, options.cudnnFolder) {
-  }
+        answers(chips, options.tf32 ? F32Products::Tf32 : F32Products::Exact, options.epilogues,
+                options.cudnnFolder) {}
 
   const Target &target() const override { return answers; }
 
@@ -67,7 +67,8 @@ public:
     for (const Chip &chip : chips) {
       if (!chip.isNamed())
         return std::nullopt;
-      const Card card{chip.name, chip.memoryBytes, chip.desktopBytes, kProcessBytes};
+      const Card card{chip.name, chip.memoryBytes, chip.desktopBytes,
+                      chip.fixed.empty() ? kProcessBytes : chip.fixed.front().bytes};
       if (!least || card.bytes - card.systemBytes < least->bytes - least->systemBytes)
         least = card;
     }

@@ -14,6 +14,8 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <map>
+
 using namespace mlir;
 
 namespace stow::cuda {
@@ -23,6 +25,10 @@ namespace {
 constexpr double kSlowdownWithoutScratch = 1.05;
 
 constexpr Bytes kScratchOfCounters = 256;
+
+/// Of the chosen engine with other knobs. More are likely to fail where it does: on an H200 engines 62 and 65 of cuDNN 9.19 need
+/// more scratch than deviceless planning says, whatever their knobs.
+constexpr int kSparesAlike = 2;
 
 bool isConvolution(Operation *op) {
   return isa<Conv2dOp, Conv2dMapOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op);
@@ -54,8 +60,20 @@ Command convolutionCommand(Operation *op, StringRef call) {
 
 } // namespace
 
-CudaTarget::CudaTarget(std::vector<Chip> chips, F32Products products, std::string cudnnFolder)
-    : chips(std::move(chips)), products(products), cudnnFolder(std::move(cudnnFolder)) {}
+CudaTarget::CudaTarget(std::vector<Chip> chips, F32Products products, LibraryEpilogues epilogues,
+                       std::string cudnnFolder)
+    : chips(std::move(chips)), products(products), epilogues(epilogues),
+      cudnnFolder(std::move(cudnnFolder)) {}
+
+/// Whether calls may do that, as the user says.
+bool CudaTarget::takesIn(const std::optional<ProductEpilogue> &epilogue) const {
+  if (!epilogue || epilogues == LibraryEpilogues::None)
+    return false;
+  const bool isBias =
+      epilogue->bias && !epilogue->added && !epilogue->preactivation &&
+      (epilogue->function == ProductFunction::None || epilogue->function == ProductFunction::Relu);
+  return epilogues == LibraryEpilogues::All || isBias;
+}
 
 bool CudaTarget::isForTensorCores(Operation *op) const {
   const Type element = tensorType(op->getOperand(0)).getElementType();
@@ -71,11 +89,11 @@ StringRef CudaTarget::libraryCall(Operation *op) const {
   if (isa<Conv2dGradWeightOp>(op))
     return "convolution_grad_weight";
   if (auto convolution = dyn_cast<Conv2dMapOp>(op))
-    return epilogueOf(convolution) ? "convolution_epilogue" : "";
+    return takesIn(epilogueOf(convolution)) ? "convolution_epilogue" : "";
   if (auto product = dyn_cast<ProductMapOp>(op))
-    return host::addsToProduct(product) ? "matmul_add"
-           : epilogueOf(product)        ? "matmul_epilogue"
-                                        : "";
+    return host::addsToProduct(product)   ? "matmul_add"
+           : takesIn(epilogueOf(product)) ? "matmul_epilogue"
+                                          : "";
   if (foldParts(op))
     return "fold_parts";
   return isa<MatmulOp>(op) ? "matmul" : "";
@@ -96,6 +114,8 @@ bool CudaTarget::decomposes(Operation *op) const {
 /// some engines need for counters alone, 131 bytes on an h100, is not looked at: 51,389,587 bytes instead of
 /// 51,389,456 are no reason to read and write the 411 MB of VGG-16's first convolution in bf16 once more.
 bool CudaTarget::isAsGoodAsApart(Conv2dMapOp op) const {
+  if (libraryCall(op).empty())
+    return false;
   const Command fused = convolutionCommand(op, libraryCall(op));
   Command alone = host::libraryCommand(op, "convolution");
   alone.operands = {alone.operands[0], alone.operands[1], alone.operands.back()};
@@ -176,11 +196,29 @@ std::vector<EngineChoice> CudaTarget::choicesOf(Command command) const {
   return engineChoices(all, alignment());
 }
 
+/// For each chip those that fit the scratch of `choice`, in cuDNN's order: the best of every other engine, and a few of the same.
+std::vector<SpareEngine> CudaTarget::sparesOf(const Convolution &convolution,
+                                              const EngineChoice &choice) const {
+  std::vector<SpareEngine> spares;
+  for (auto [number, cudnn] : llvm::enumerate(plans())) {
+    const EnginePlan *chosen = choice.engines[number];
+    std::map<int64_t, int> taken;
+    for (const EnginePlan &plan : cudnn->of(convolution))
+      if (&plan != chosen && plan.workspaceBytes <= choice.workspaceBytes &&
+          taken[plan.engine.index]++ <
+              (plan.engine.index == chosen->engine.index ? kSparesAlike : 1))
+        spares.push_back({number, plan.engine});
+  }
+  return spares;
+}
+
 LogicalResult CudaTarget::completeCommand(Operation *op, Command &command) const {
   if (const std::optional<ProductEpilogue> epilogue = writtenEpilogueOf(op))
     setEpilogue(command, *epilogue);
   if (ReduceSumOp sum = sumBeside(op))
     setSum(command, *summedFactor(op, sum));
+  if (isa<MatmulOp, ProductMapOp>(op) && products == F32Products::Tf32)
+    command.ints["tf32"] = {1};
   if (!isConvolution(command))
     return success();
   const SmallVector<Implementation> all = implementationsOf(op);
@@ -193,6 +231,7 @@ LogicalResult CudaTarget::completeCommand(Operation *op, Command &command) const
       for (auto [chip, plan] : llvm::zip_equal(chips, choice.engines))
         engines.push_back({architectureNumber(chip.architecture), plan->engine});
       setEngines(command, engines, plans().front()->versionNumber(), products);
+      setSpareEngines(command, sparesOf(convolutionOf(command), choice));
       return success();
     }
   } catch (const Error &error) {
@@ -233,6 +272,8 @@ RankedTensorType CudaTarget::savedType(MaxPoolOp pool) const {
 }
 
 bool CudaTarget::sumsRows(Operation *product, unsigned, RankedTensorType sums) const {
+  if (epilogues != LibraryEpilogues::All)
+    return false;
   const StringRef call = libraryCall(product);
   const RankedTensorType y = tensorType(product->getResult(0));
   auto isPlainMatrix = [](RankedTensorType type) {
@@ -245,6 +286,13 @@ bool CudaTarget::sumsRows(Operation *product, unsigned, RankedTensorType sums) c
          a.getElementType() == b.getElementType() && sums.getElementType() == y.getElementType() &&
          (y.getElementType() == a.getElementType() || y.getElementType().isF32()) &&
          layoutOf(sums).isRowMajor();
+}
+
+int64_t CudaTarget::productRowStep(MatmulOp product) const {
+  constexpr int64_t kVectorBits = 128;
+  return epilogues != LibraryEpilogues::None && isForTensorCores(product)
+             ? kVectorBits / product.getA().getType().getElementTypeBitWidth()
+             : 1;
 }
 
 OrderWish CudaTarget::orderWish(Operation *op) const {

@@ -2,16 +2,19 @@
 // else by generated kernels without scratch.
 #pragma once
 
+#include "codegen/Backend.h"
 #include "codegen/cuda/Chip.h"
 #include "codegen/cuda/EngineChoices.h"
 #include "passes/Target.h"
+#include "runtime/cuda/ProductEpilogue.h"
 
 namespace stow::cuda {
 
 class CudaTarget : public Target {
 public:
   /// cuDNN is opened in `cudnnFolder`, or where CudnnLibrary::open looks, at the first convolution.
-  CudaTarget(std::vector<Chip> chips, F32Products products, std::string cudnnFolder);
+  CudaTarget(std::vector<Chip> chips, F32Products products, LibraryEpilogues epilogues,
+             std::string cudnnFolder);
 
   /// Convolutions, depthwise ones too, matrix products, and those that are added to something or go
   /// through a function of cuDNN's or cuBLASLt's before they are written (codegen/cuda/Epilogues.h).
@@ -37,6 +40,9 @@ public:
   bool sumsRows(mlir::Operation *product, unsigned factor,
                 mlir::RankedTensorType sums) const override;
 
+  /// Tensor cores read whole vectors of 16 bytes.
+  int64_t productRowStep(MatmulOp product) const override;
+
   /// Images are channels last for tensor cores, 16-bit values and TF32, and row-major for others:
   /// cuDNN's exact f32 kernels are made for the latter, and copy x and y where they find the former.
   OrderWish orderWish(mlir::Operation *op) const override;
@@ -44,8 +50,11 @@ public:
   /// Generated kernels run in all types, calls of the libraries in f32 and 16 bits.
   bool takesType(mlir::Operation *op, unsigned position, mlir::FloatType type) const override;
 
-  /// Vectors of the kernels and of the libraries take up to 16 bytes.
+  /// Vectors of the kernels and of the libraries take up to 16 bytes; cuDNN is told of 64.
   Bytes alignment() const override { return 64; }
+
+  /// cublasLtMatmul: the workspace "must be 256B aligned". What cuDNN needs is not documented.
+  Bytes workspaceAlignment() const override { return 256; }
 
   /// What its generated kernel takes; no call of a library takes a tensor with gaps.
   bool takesPart(mlir::Operation *op, unsigned position,
@@ -59,7 +68,10 @@ public:
   mlir::LogicalResult completeCommand(mlir::Operation *op, Command &command) const;
 
 private:
+  bool takesIn(const std::optional<ProductEpilogue> &epilogue) const;
   std::vector<EngineChoice> choicesOf(Command command) const;
+  std::vector<SpareEngine> sparesOf(const Convolution &convolution,
+                                    const EngineChoice &choice) const;
   bool isAsGoodAsApart(Conv2dMapOp op) const;
   mlir::FailureOr<Requirements> queryConvolution(mlir::Operation *op,
                                                  llvm::ArrayRef<bool> freeLayouts) const;
@@ -69,6 +81,7 @@ private:
 
   const std::vector<Chip> chips;
   const F32Products products;
+  const LibraryEpilogues epilogues;
   const std::string cudnnFolder;
   mutable std::vector<CudnnPlans *> opened; ///< by chip, since the first convolution
 };

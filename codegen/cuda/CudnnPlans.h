@@ -23,11 +23,12 @@
 namespace stow::cuda {
 
 struct EnginePlan {
-  std::string identity;     ///< "engine 28 (KBLOCK=2, STAGES=5)": unique among a convolution's
-  Bytes workspaceBytes = 0; ///< exact: what the plan's execution must be given
-  int position = 0;         ///< among the plans that may be used, best first
-  bool isFallback = false;  ///< cuDNN's heuristics do not list it, only its fallback list does
-  Engine engine;            ///< what it is made of
+  std::string identity; ///< "engine 28 (KBLOCK=2, STAGES=5)": unique among a convolution's
+  Bytes workspaceBytes =
+      0;            ///< what the plan's execution must be given, or more where a device alone tells
+  int position = 0; ///< among the plans that may be used, best first
+  bool isFallback = false; ///< cuDNN's heuristics do not list it, only its fallback list does
+  Engine engine;           ///< what it is made of
 };
 
 class CudnnPlans {
@@ -60,6 +61,7 @@ private:
   std::string chip;
   F32Products products;
   CudnnDescriptor device;
+  int64_t multiprocessors = 0; ///< of the chip
   std::map<Convolution, Answer> known;
   std::mutex mutex;
 };

@@ -94,6 +94,9 @@ Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
   plan.lowerBoundBytes = bytesAttr(module, kLowerBoundAttr);
   plan.logicalBoundBytes = bytesAttr(module, kLogicalBoundAttr);
   plan.alignment = bytesAttr(module, kAlignmentAttr);
+  plan.workspaceAlignment = module->hasAttr(kWorkspaceAlignmentAttr)
+                                ? bytesAttr(module, kWorkspaceAlignmentAttr)
+                                : plan.alignment;
   plan.status = statusOf(plan.arenaBytes, plan.lowerBoundBytes);
   plan.withoutRecomputeBytes = plan.arenaBytes;
   plan.outsideArenaBytes = bytesAttr(module, kOutsideBytesAttr);

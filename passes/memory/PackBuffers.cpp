@@ -27,9 +27,11 @@ struct TransientProblem {
   llvm::DenseMap<Operation *, pack::BufferId> ofWorkspace;
 };
 
-TransientProblem buildProblem(func::FuncOp graph, const Liveness &liveness, Bytes alignment) {
+TransientProblem buildProblem(func::FuncOp graph, const Liveness &liveness, Bytes alignment,
+                              Bytes workspaceAlignment) {
   TransientProblem result;
-  auto add = [&](std::string name, int64_t begin, int64_t end, Bytes size, Bytes logicalSize) {
+  auto add = [&](std::string name, int64_t begin, int64_t end, Bytes size, Bytes logicalSize,
+                 Bytes alignment) {
     pack::Buffer buffer;
     buffer.name = std::move(name);
     buffer.life = {begin, end};
@@ -44,13 +46,13 @@ TransientProblem buildProblem(func::FuncOp graph, const Liveness &liveness, Byte
       result.ofStorage.push_back(std::nullopt);
     else
       result.ofStorage.push_back(add(absl::StrCat("storage", id), storage.begin, storage.end,
-                                     storage.size, logicalBytesOf(storage)));
+                                     storage.size, logicalBytesOf(storage), alignment));
   }
   for (Operation &op : graph.getBody().front())
     if (auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr)) {
       int64_t command = *liveness.commandOf(&op);
       result.ofWorkspace[&op] = add(absl::StrCat("workspace", command), command, command + 1,
-                                    workspace.getInt(), workspace.getInt());
+                                    workspace.getInt(), workspace.getInt(), workspaceAlignment);
     }
   return result;
 }
@@ -75,6 +77,11 @@ struct PackBuffersPass : impl::PackBuffersPassBase<PackBuffersPass> {
     if (alignment < 1) {
       getOperation().emitError() << "alignment is " << int64_t(alignment)
                                  << " bytes; expected 1 or more";
+      return signalPassFailure();
+    }
+    if (workspaceAlignment < 0 || workspaceAlignment % alignment != 0) {
+      getOperation().emitError() << "the alignment of workspaces is " << int64_t(workspaceAlignment)
+                                 << " bytes; expected a multiple of " << int64_t(alignment);
       return signalPassFailure();
     }
     if (work < 0) {
@@ -104,21 +111,39 @@ private:
             logicalState = alignUp(logicalState + storedBytesOf(withoutLayout(type)), alignment);
           }
         }
-    Bytes arenaBytes = persistent, bound = persistent, logical = logicalState;
+    // What is packed lies above the state, whose end is thus a multiple of what workspaces need. Bounds are those of the state alone:
+    // other ways to run the calls may take no workspace.
+    const Bytes state = persistent;
+    if (hasWorkspace())
+      persistent = alignUp(persistent, forWorkspaces());
+    Bytes arenaBytes = persistent, bound = state, logical = logicalState;
     for (auto graph : module.getOps<func::FuncOp>()) {
       auto [height, lower, logicalLower] = packGraph(graph, persistent, stateOffsets);
       arenaBytes = std::max(arenaBytes, persistent + height);
-      bound = std::max(bound, persistent + lower);
+      bound = std::max(bound, state + lower);
       logical = std::max(logical, logicalState + logicalLower);
-      graph->setAttr(kLowerBoundAttr, Builder(graph).getI64IntegerAttr(persistent + lower));
+      graph->setAttr(kLowerBoundAttr, Builder(graph).getI64IntegerAttr(state + lower));
     }
     Builder builder(&getContext());
     module->setAttr(kArenaBytesAttr, builder.getI64IntegerAttr(arenaBytes));
-    module->setAttr(kPersistentBytesAttr, builder.getI64IntegerAttr(persistent));
+    module->setAttr(kPersistentBytesAttr, builder.getI64IntegerAttr(state));
     module->setAttr(kLowerBoundAttr, builder.getI64IntegerAttr(bound));
     module->setAttr(kLogicalBoundAttr, builder.getI64IntegerAttr(logical));
     module->setAttr(kAlignmentAttr, builder.getI64IntegerAttr(alignment));
+    module->removeAttr(kWorkspaceAlignmentAttr);
+    if (forWorkspaces() != alignment)
+      module->setAttr(kWorkspaceAlignmentAttr, builder.getI64IntegerAttr(forWorkspaces()));
     module->setAttr(kFormAttr, builder.getStringAttr("placed"));
+  }
+
+  Bytes forWorkspaces() const { return workspaceAlignment > 0 ? workspaceAlignment : alignment; }
+
+  bool hasWorkspace() {
+    return getOperation()
+        .walk([](Operation *op) {
+          return op->hasAttr(kWorkspaceAttr) ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
   }
 
   StringRef nameOf(func::FuncOp graph, BlockArgument argument) {
@@ -133,7 +158,7 @@ private:
   Region packGraph(func::FuncOp graph, Bytes persistent,
                    const llvm::StringMap<Bytes> &stateOffsets) {
     Liveness liveness(graph);
-    TransientProblem transient = buildProblem(graph, liveness, alignment);
+    TransientProblem transient = buildProblem(graph, liveness, alignment, forWorkspaces());
     pack::PackOptions options;
     options.workBudget = work;
     if (enough > persistent)

@@ -26,6 +26,8 @@ inline constexpr llvm::StringLiteral kArenaBytesAttr = "stow.arena_bytes";
 inline constexpr llvm::StringLiteral kPersistentBytesAttr = "stow.persistent_bytes";
 inline constexpr llvm::StringLiteral kLowerBoundAttr = "stow.lower_bound_bytes";
 inline constexpr llvm::StringLiteral kAlignmentAttr = "stow.alignment";
+/// On the module, where workspaces begin at larger multiples than other buffers.
+inline constexpr llvm::StringLiteral kWorkspaceAlignmentAttr = "stow.workspace_alignment";
 
 /// Lower bound of the same packing problem with no layout padding in it.
 inline constexpr llvm::StringLiteral kLogicalBoundAttr = "stow.logical_bound_bytes";

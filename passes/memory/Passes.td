@@ -104,13 +104,16 @@ def PackBuffersPass : Pass<"stow-pack-buffers", "::mlir::ModuleOp"> {
     Requires: the ordered form with in-place marks and workspaces.
     Ensures: the placed form: `stow.offsets` on every op that launches (one per result),
     `stow.workspace_offset` where there is scratch, `stow.offset` on every argument, and on the module
-    `stow.arena_bytes`, `stow.persistent_bytes`, `stow.lower_bound_bytes`.
+    `stow.arena_bytes`, `stow.persistent_bytes`, `stow.lower_bound_bytes`, `stow.alignment`, and
+    `stow.workspace_alignment` where that is larger.
 
     ```mlir
     %y = stow.matmul %x, %w {stow.offsets = array<i64: 4096>} : ...
     ```
   }];
   let options = [Option<"alignment", "alignment", "int64_t", "64", "alignment of buffers in bytes">,
+                 Option<"workspaceAlignment", "workspace-alignment", "int64_t", "0",
+                        "that of workspaces, a multiple of the former; 0: the same">,
                  Option<"work", "work", "int64_t", "2000000000",
                         "elementary steps that packing may take, 1e8 to 1e9 a second">,
                  Option<"enough", "enough", "int64_t", "0",

@@ -77,6 +77,7 @@ StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp>
   auto pack = [&](PassManager &manager) {
     PackBuffersPassOptions packing;
     packing.alignment = target.alignment();
+    packing.workspaceAlignment = target.workspaceAlignment();
     packing.work = packingWork;
     packing.enough = enough;
     addPackPasses(manager, packing);

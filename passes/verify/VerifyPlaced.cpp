@@ -280,9 +280,10 @@ LogicalResult checkChoice(Operation &op) {
 /// Checks one graph.
 class Replay {
 public:
-  Replay(func::FuncOp graph, int64_t arenaBytes, int64_t alignment,
+  Replay(func::FuncOp graph, int64_t arenaBytes, int64_t alignment, int64_t workspaceAlignment,
          llvm::StringMap<Comb> &stateRanges)
-      : graph(graph), arenaBytes(arenaBytes), alignment(alignment), stateRanges(stateRanges) {}
+      : graph(graph), arenaBytes(arenaBytes), alignment(alignment),
+        workspaceAlignment(workspaceAlignment), stateRanges(stateRanges) {}
 
   LogicalResult run() {
     bool ok = true;
@@ -577,7 +578,10 @@ private:
     if (!offset)
       return op.emitError() << "lacks stow.workspace_offset";
     Comb range = {offset.getInt(), offset.getInt() + bytes.getInt(), bytes.getInt()};
-    if (failed(checkBounds(range, &op, "workspace")))
+    if (range.begin % workspaceAlignment != 0)
+      return op.emitError() << "workspace at " << range.begin << " is not aligned to "
+                            << workspaceAlignment << " bytes";
+    if (failed(checkBounds(range, &op, "workspace", /*isAligned=*/false)))
       return failure();
     for (Value operand : op.getOperands())
       if (places.lookup(operand).range.overlaps(range))
@@ -642,7 +646,7 @@ private:
   };
 
   func::FuncOp graph;
-  int64_t arenaBytes, alignment;
+  int64_t arenaBytes, alignment, workspaceAlignment;
   Launch launch;
   llvm::StringMap<Comb> &stateRanges;
   ArenaContent content;
@@ -689,12 +693,20 @@ struct VerifyPlacedPass : impl::VerifyPlacedPassBase<VerifyPlacedPass> {
                             "run stow-pack-buffers first";
       return signalPassFailure();
     }
+    auto ofWorkspaces = module->getAttrOfType<IntegerAttr>("stow.workspace_alignment");
+    if (ofWorkspaces && ofWorkspaces.getInt() < 1) {
+      module.emitError() << "stow.workspace_alignment is " << ofWorkspaces.getInt()
+                         << "; expected 1 or more";
+      return signalPassFailure();
+    }
     llvm::StringMap<Comb> stateRanges;
     bool ok = succeeded(
         checkRoles(module, "placed", {},
                    {Role::Train, Role::Eval, Role::Accumulate, Role::Commit, Role::Measure}));
     for (auto graph : module.getOps<func::FuncOp>())
-      ok &= succeeded(Replay(graph, arena.getInt(), alignment.getInt(), stateRanges).run());
+      ok &= succeeded(Replay(graph, arena.getInt(), alignment.getInt(),
+                             (ofWorkspaces ? ofWorkspaces : alignment).getInt(), stateRanges)
+                          .run());
     ok &= succeeded(checkNextInputs(module));
     if (!ok)
       signalPassFailure();

@@ -293,6 +293,36 @@ std::vector<ChipEngine> enginesOf(const Command &command) {
   return engines;
 }
 
+void setSpareEngines(Command &command, std::span<const SpareEngine> spares) {
+  std::vector<int64_t> &numbers = command.ints["spares"];
+  for (const auto &[chip, engine] : spares) {
+    numbers.insert(numbers.end(), {static_cast<int64_t>(chip), engine.index,
+                                   static_cast<int64_t>(engine.knobs.size())});
+    for (auto [type, value] : engine.knobs)
+      numbers.insert(numbers.end(), {type, value});
+  }
+}
+
+std::vector<SpareEngine> spareEnginesOf(const Command &command) {
+  std::vector<SpareEngine> spares;
+  const auto found = command.ints.find("spares");
+  if (found == command.ints.end())
+    return spares;
+  std::span<const int64_t> left = found->second;
+  while (!left.empty()) {
+    if (left.size() < 3 || left[0] < 0 || left[2] < 0 ||
+        static_cast<size_t>(left[2]) > (left.size() - 3) / 2)
+      throw Error::badInput("command '" + command.op + "' of node '" + command.name +
+                            "' has a list of spare engines that is cut off");
+    SpareEngine spare{static_cast<size_t>(left[0]), {left[1], {}}};
+    for (size_t knob = 0; knob < static_cast<size_t>(left[2]); ++knob)
+      spare.engine.knobs.emplace_back(left[3 + 2 * knob], left[4 + 2 * knob]);
+    left = left.subspan(3 + 2 * spare.engine.knobs.size());
+    spares.push_back(std::move(spare));
+  }
+  return spares;
+}
+
 int64_t plannedVersion(const Command &command) { return numberOf(command, "cudnn"); }
 
 F32Products productsOf(const Command &command) {

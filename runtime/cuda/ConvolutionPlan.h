@@ -10,7 +10,8 @@
 //   x, weight --> convolution --> + added --> + bias --> relu --> y
 //
 // What the compiler chose stands in the command as integers: "engine", "knobs" (type and value in turn),
-// "cudnn" (the version that was asked) and "tf32". In a program for several chips "engine" has a number for
+// "cudnn" (the version that was asked) and "tf32"; "spares" has other engines that fit the same scratch, each as its
+// chip's number, its own, how many knobs it has, and these. In a program for several chips "engine" has a number for
 // each, "knobs" those of all one after the other, "knob_counts" how many each has, and "architectures" what
 // the chips are. An engine's number and knobs, and not cuDNN's
 // serialized plan: that belongs to one version and one device to the letter, and a plan that is built anew
@@ -124,6 +125,17 @@ struct ChipEngine {
 void setEngines(Command &command, std::span<const ChipEngine> engines, int64_t version,
                 F32Products products);
 std::vector<ChipEngine> enginesOf(const Command &command);
+
+/// An engine that takes the place of the planned one on chip number `chip` of the program's where that is not what was
+/// planned: where another version of cuDNN has changed it, or a device needs more scratch than its description said.
+struct SpareEngine {
+  size_t chip = 0;
+  Engine engine;
+};
+
+/// In the order in which they are tried. Throws Error(BadInput) naming the node where the command's list is cut off.
+void setSpareEngines(Command &command, std::span<const SpareEngine> spares);
+std::vector<SpareEngine> spareEnginesOf(const Command &command);
 int64_t plannedVersion(const Command &command);
 F32Products productsOf(const Command &command);
 

@@ -74,34 +74,63 @@ public:
                             cudnn.library->lastError(status));
   }
 
+  std::string note() const override { return another; }
+
 private:
-  /// The engine's plan here, which has to be what was planned.
+  /// The planned engine's plan here, or that of the first spare one that is as good: what was planned has to hold.
   void buildPlan(const Command &command, size_t chip) {
     const std::vector<ChipEngine> engines = enginesOf(command);
     if (chip >= engines.size())
       throw Error::badInput(concat(title, " has engines for ", engines.size(),
                                    " chips, none for number ", chip, "; compile the model again"));
-    const Engine &engine = engines[chip].engine;
+    const Engine &planned = engines[chip].engine;
     const Convolution convolution = convolutionOf(command);
     const CudnnLibrary &library = *cudnn.library;
-    const PlanSite site{cudnn.handle, nullptr};
-    const int64_t planned = plannedVersion(command);
+    const int64_t version = plannedVersion(command);
     about = title + ", " + describe(convolution) + ", planned with cuDNN " +
-            CudnnLibrary::versionText(planned) + " and " + describe(engine) +
-            (library.versionNumber() == planned ? "" : ", found cuDNN " + library.version());
+            CudnnLibrary::versionText(version) + " and " + describe(planned) +
+            (library.versionNumber() == version ? "" : ", found cuDNN " + library.version());
     attempt([&] {
-      const CudnnDescriptor graph = operationGraph(library, convolution, site);
-      const std::string against =
-          objectionTo(library, graph, engine, site, convolution.operandType(), productsOf(command));
-      if (!against.empty())
-        throw Error::badInput("the engine has " + against + " here" + kNextStep);
-      plan.emplace(executionPlan(library, graph, engine, site));
+      const CudnnDescriptor graph =
+          operationGraph(library, convolution, PlanSite{cudnn.handle, nullptr});
+      const std::string against = tryEngine(graph, convolution, planned, command);
+      if (against.empty())
+        return;
+      std::string others;
+      for (const auto &[of, engine] : spareEnginesOf(command)) {
+        if (of != chip)
+          continue;
+        const std::string againstToo = tryEngine(graph, convolution, engine, command);
+        if (againstToo.empty()) {
+          another = title + ": " + describe(planned) + " " + against + "; " + describe(engine) +
+                    " runs instead";
+          return;
+        }
+        append(others, "; ", describe(engine), " ", againstToo);
+      }
+      throw Error::badInput("the engine " + against + others + kNextStep);
     });
-    const Bytes needed = workspaceOf(*plan);
-    if (needed > command.workspaceBytes)
-      throw Error::badInput(about + ": the plan needs " + formatBytesExact(needed) +
-                            " of scratch here and was planned with " +
-                            formatBytesExact(command.workspaceBytes) + kNextStep);
+  }
+
+  /// Makes the plan of `engine`; what is against it, and no plan, otherwise.
+  std::string tryEngine(const CudnnDescriptor &graph, const Convolution &convolution,
+                        const Engine &engine, const Command &command) {
+    const PlanSite site{cudnn.handle, nullptr};
+    try {
+      const std::string against = objectionTo(*cudnn.library, graph, engine, site,
+                                              convolution.operandType(), productsOf(command));
+      if (!against.empty())
+        return "has " + against + " here";
+      CudnnDescriptor made = executionPlan(*cudnn.library, graph, engine, site);
+      const Bytes needed = workspaceOf(made);
+      if (needed > command.workspaceBytes)
+        return "needs " + formatBytesExact(needed) + " of scratch here and was planned with " +
+               formatBytesExact(command.workspaceBytes);
+      plan.emplace(std::move(made));
+      return "";
+    } catch (const Error &error) {
+      return std::string("is refused here: ") + error.what();
+    }
   }
 
   uint64_t placeOf(Bytes offset, Address arena) const {
@@ -126,7 +155,8 @@ private:
 
   const Cudnn &cudnn;
   std::string title;
-  std::string about; ///< the title, and what was planned with what
+  std::string about;   ///< the title, and what was planned with what
+  std::string another; ///< which engine runs, and why, where it is not the planned one
   std::optional<CudnnDescriptor> plan;
   CudnnDescriptor pack;
 };

@@ -88,6 +88,17 @@ std::optional<DriverMemory> CudaDevice::driverMemory() const {
   return now;
 }
 
+std::vector<std::string> CudaDevice::notes() const {
+  std::vector<std::string> all;
+  for (const BoundGraph &graph : graphs)
+    for (const BoundCommand &command : graph.commands)
+      command.eachCall([&](const LibraryCall &call) {
+        if (std::string note = call.note(); !note.empty())
+          all.push_back(std::move(note));
+      });
+  return all;
+}
+
 CudaDevice::Block CudaDevice::makeBlock(Bytes size) {
   Block block;
   void *bytes = nullptr;

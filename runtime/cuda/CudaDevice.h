@@ -40,6 +40,7 @@ public:
   void runCommand(size_t graph, size_t command) override;
   OutsideMemory outsideMemory() const override { return outside; }
   std::optional<DriverMemory> driverMemory() const override;
+  std::vector<std::string> notes() const override;
 
 private:
   char *stage(Bytes offset, Bytes bytes) override;

@@ -4,6 +4,7 @@
 #include "runtime/cuda/Driver.h"
 
 #include <memory>
+#include <string>
 
 namespace stow::cuda {
 
@@ -12,6 +13,8 @@ public:
   virtual ~LibraryCall() = default;
   /// Puts it on `stream`, whether that is captured or not. Throws Error(BadInput) naming the node.
   virtual void submit(Stream stream) = 0;
+  /// In what it is not as planned, as a sentence; empty where it is.
+  virtual std::string note() const { return ""; }
 };
 
 } // namespace stow::cuda

@@ -30,11 +30,15 @@ struct Heuristic {
   float waves;
   int reserved[4];
 };
-constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
+constexpr int kCompute32F = 68, kCompute32FFastTf32 = 77, kReal32F = 0, kReal16F = 2,
+              kReal16BF = 14;
 constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8, kBiasType = 26;
 constexpr int kAuxPointer = 11, kAuxLeading = 12;
-constexpr int kBatchCount = 5, kBatchStride = 6, kMaxWorkspace = 1;
+constexpr int kBatchCount = 5, kBatchStride = 6, kMaxWorkspace = 1, kReductionSchemes = 3;
 constexpr int kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7, kAlignmentD = 8;
+constexpr uint32_t kReduceInComputeType = 2; ///< parts of a sum are added in f32
+constexpr Address kWorkspaceAlignment =
+    256;                                 ///< cublasLtMatmul's documentation: "must be 256B aligned"
 constexpr uint32_t kMostAlignment = 256; ///< more makes no difference to the library
 constexpr int kOpNone = 0, kOpTranspose = 1;
 constexpr uint32_t kEpilogueDefault = 1, kEpilogueBias = 4;
@@ -196,7 +200,9 @@ public:
     View right = viewOf(command.operands[1], flag("transpose_b")), result = viewOf(y, false);
     batch = batchOf(command.operands[0], command.operands[1], y);
     joinRows(left, result);
-    lt.require(lt.matmulDescCreate(&operation, kCompute32F, kReal32F), title);
+    lt.require(
+        lt.matmulDescCreate(&operation, flag("tf32") ? kCompute32FFastTf32 : kCompute32F, kReal32F),
+        title);
     first = matrix(right, command.operands[1].dtype, batch.steps[1], kTransposeA);
     second = matrix(left, command.operands[0].dtype, batch.steps[0], kTransposeB);
     third = matrix(result, y.dtype, batch.steps[2], 0);
@@ -221,6 +227,10 @@ public:
         alignment = std::min(
             alignment, lowestBit(static_cast<Address>(batch.steps[side] * sizeOf(operand.dtype))));
     }
+    if (workspaceBytes > 0 && workspace % kWorkspaceAlignment != 0)
+      throw Error::badInput(concat(title, ": expected its workspace at a multiple of ",
+                                   kWorkspaceAlignment, " bytes, found it at offset ",
+                                   command.workspaceOffset, " of the arena"));
     choose(title + wordsOf(epilogue));
   }
 
@@ -351,6 +361,9 @@ private:
     Heuristic found = {};
     int count = 0;
     Status status = lt.matmulPreferenceSetAttribute(preference, kMaxWorkspace, &most, sizeof most);
+    if (status == 0)
+      status = lt.matmulPreferenceSetAttribute(preference, kReductionSchemes, &kReduceInComputeType,
+                                               sizeof kReduceInComputeType);
     for (int side : {kAlignmentA, kAlignmentB, kAlignmentC, kAlignmentD})
       if (status == 0)
         status = lt.matmulPreferenceSetAttribute(preference, side, &alignment, sizeof alignment);

@@ -33,6 +33,7 @@ public:
   void run(size_t graph, std::span<CommandTime> times) override;
   OutsideMemory outsideMemory() const override { return inner->outsideMemory(); }
   std::optional<DriverMemory> driverMemory() const override { return inner->driverMemory(); }
+  std::vector<std::string> notes() const override { return inner->notes(); }
 
 private:
   char *stage(Bytes offset, Bytes bytes) override;

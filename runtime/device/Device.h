@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stow {
 
@@ -143,6 +144,9 @@ public:
 
   /// None where the arena is the host's memory.
   virtual std::optional<DriverMemory> driverMemory() const { return std::nullopt; }
+
+  /// In what the bound commands are not as planned, a sentence each.
+  virtual std::vector<std::string> notes() const { return {}; }
 
 protected:
   /// The constructor of a device allocates its arena, whose content is undefined at first, or

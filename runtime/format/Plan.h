@@ -149,6 +149,7 @@ struct Plan {
   Bytes arenaBytes = 0;
   Bytes persistentBytes = 0;
   Bytes alignment = 64;
+  Bytes workspaceAlignment = 64;   ///< a multiple of it
   Bytes lowerBoundBytes = 0;       ///< max over graphs
   Bytes logicalBoundBytes = 0;     ///< the same if no layout padded a buffer
   Bytes livePeakBytes = 0;         ///< max over graphs of fullestBytes

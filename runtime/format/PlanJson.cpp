@@ -291,6 +291,8 @@ Json toJsonValue(const Plan &plan) {
   if (!plan.outsideNote.empty())
     json["outside_note"] = plan.outsideNote;
   json["alignment"] = plan.alignment;
+  if (plan.workspaceAlignment != plan.alignment)
+    json["workspace_alignment"] = plan.workspaceAlignment;
   json["tensors"] = toJsonValue(plan.tensors);
   json["notes"] = plan.notes;
   json["breakdown"] = toJsonValue(breakdownAtPeak(plan));
@@ -349,6 +351,8 @@ Plan planFrom(const JsonNode &node) {
   if (node.has("outside_note"))
     plan.outsideNote = node.text("outside_note");
   plan.alignment = node.count("alignment");
+  plan.workspaceAlignment =
+      node.has("workspace_alignment") ? node.count("workspace_alignment") : plan.alignment;
   plan.tensors = countsFrom(node.at("tensors"));
   plan.notes = node.texts("notes");
   const std::vector<std::string> strings = node.texts("strings");

@@ -261,7 +261,11 @@ std::string describe(const TensorCounts &counts) {
 std::string renderText(const Plan &plan, const ReportOptions &options) {
   std::string out = concat("memory plan of ", printableText(plan.model, nameWidth), ": arena ",
                            groupDigits(plan.arenaBytes), " bytes (", mebibytes(plan.arenaBytes),
-                           " MiB), alignment ", plan.alignment, "\n");
+                           " MiB), alignment ", plan.alignment,
+                           plan.workspaceAlignment == plan.alignment
+                               ? ""
+                               : concat(", of workspaces ", plan.workspaceAlignment),
+                           "\n");
   if (const std::string counts = describe(plan.tensors); !counts.empty())
     out += "  " + counts + "\n";
   for (const GraphPlan &graph : plan.graphs)

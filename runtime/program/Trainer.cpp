@@ -242,6 +242,8 @@ void TrainingRun::announce() {
     printLine(counts);
   if (const auto memory = executor->device().driverMemory())
     printLine(driverMemorySummary(program.plan, *memory));
+  for (const std::string &note : executor->device().notes())
+    printLine("note: " + note);
   if (state.step > 0)
     printLine(concat("resumed after step ", state.step, " of ", rate.totalSteps));
 }

@@ -7,7 +7,9 @@ namespace stow {
 
 class H100 : public cuda::CudaTarget {
 public:
-  H100() : CudaTarget({cuda::requireChip("h100")}, cuda::F32Products::Exact, "") {}
+  H100()
+      : CudaTarget({cuda::requireChip("h100")}, cuda::F32Products::Exact, LibraryEpilogues::All,
+                   "") {}
 };
 
 } // namespace stow

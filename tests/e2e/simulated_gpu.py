@@ -177,7 +177,8 @@ def check_engines_of_chips(args: argparse.Namespace) -> None:
         check("planned for a100 (8.0), h100 (9.0), and the GPU is NVIDIA B200 of compute capability 10.0" in found, found)
         # An engine that there is not, for one of the chips: the other does not ask for it.
         mixed = next(b'"engine":[%s,%s]' % pair for pair in engines if pair[0] != pair[1])
-        write_changed(other, program.replace(mixed, mixed.replace(b"[14,", b"[99,")))
+        without_spares = program.replace(b'"spares"', b'"sparse"')
+        write_changed(other, without_spares.replace(mixed, mixed.replace(b"[14,", b"[99,")))
         check("no engine 99" in train("a100", other, fails=True), "the A100 does not run its own engines")
         train("h100", other)
     finally:
@@ -204,7 +205,9 @@ def check_errors(args: argparse.Namespace) -> None:
 
 def check_convolutions(args: argparse.Namespace) -> None:
     """Programs whose convolutions do not run here as they were planned."""
-    executable, log, other = args.work / "digits_cnn-gpu", args.work / "other.csv", args.work / "digits_cnn-other"
+    whole, log, other = args.work / "digits_cnn-gpu", args.work / "other.csv", args.work / "digits_cnn-other"
+    executable = args.work / "digits_cnn-no-spares"  # a key that nobody reads instead of theirs
+    write_changed(executable, whole.read_bytes().replace(b'"spares"', b'"sparse"'))
     command = [executable, "train", f"--data={args.work / 'digits_cnn.npz'}", f"--steps={STEPS}", "--no-shuffle", f"--log={log}"]
 
     def refused(**variables: str) -> str:
@@ -231,6 +234,13 @@ def check_convolutions(args: argparse.Namespace) -> None:
     run(command, args.simulated)
     del os.environ["STANDIN_CUDNN_VERSION"]
     check(log.read_bytes() == (args.work / "digits_cnn-gpu.csv").read_bytes(), "other losses with another version of cuDNN")
+    # A spare engine that fits the same scratch runs instead, says so, and computes the same here.
+    os.environ["STANDIN_CUDNN_WITHOUT"] = "11"
+    log.unlink(missing_ok=True)
+    found = run([whole, *command[1:]], args.simulated)
+    del os.environ["STANDIN_CUDNN_WITHOUT"]
+    check("note: command 'cuda.convolution' of node '/conv1/Conv': engine 11 (knobs 12=2) is refused here" in found, found)
+    check(log.read_bytes() == (args.work / "digits_cnn-gpu.csv").read_bytes(), "other losses with spare engines")
     # What the program says of the engine, changed in place.
     program = executable.read_bytes()
     for old, new, message in [

@@ -301,15 +301,16 @@ TEST_F(CudnnStandIn, MoreScratchThanPlanned) {
   setenv("STANDIN_CUDNN_MORE_SCRATCH", "64", 1);
   EXPECT_THAT(
       refusalOf([&] { bindConvolution(command, 0, arena); }),
-      AllOf(HasSubstr(
-                "command 'cuda.convolution_grad_weight' of node '/conv', weight "
-                "gradient of f32, x 2x4x7x6, weight 6x4x3x3, y 2x6x7x6, planned with "
-                "cuDNN 9.99.0 and engine 12: the plan needs 352 B (352 bytes) of scratch here and "
-                "was planned with 288 B (288 bytes); "),
-            Not(HasSubstr("found cuDNN"))));
+      AllOf(
+          HasSubstr(
+              "command 'cuda.convolution_grad_weight' of node '/conv', weight "
+              "gradient of f32, x 2x4x7x6, weight 6x4x3x3, y 2x6x7x6, planned with "
+              "cuDNN 9.99.0 and engine 12: the engine needs 352 B (352 bytes) of scratch here and "
+              "was planned with 288 B (288 bytes); "),
+          Not(HasSubstr("found cuDNN"))));
   setenv("STANDIN_CUDNN_VERSION", "99901", 1);
   EXPECT_THAT(refusalOf([&] { bindConvolution(command, 0, arena); }),
-              HasSubstr("planned with cuDNN 9.99.0 and engine 12, found cuDNN 9.99.1: the plan "
+              HasSubstr("planned with cuDNN 9.99.0 and engine 12, found cuDNN 9.99.1: the engine "
                         "needs 352 B (352 bytes)"));
 }
 
@@ -394,6 +395,30 @@ TEST_F(CudnnStandIn, EnginesOfSeveralChips) {
   EXPECT_THAT(refused("knob_counts", {0, 2}), HasSubstr("engine 1 takes 2 of the 1 left"));
   EXPECT_THAT(refused("knob_counts", {-1, 1}), HasSubstr("engine 0 takes -1"));
   EXPECT_THAT(refused("knob_counts", {0, 0}), HasSubstr("1 knobs that no engine takes"));
+}
+
+// Tests that a spare engine runs where the planned one is not what was planned, the first that is, and says so.
+TEST_F(CudnnStandIn, SpareEngines) {
+  Command command = with(commandOf({"", GradWeight, kRowMajor}), 1);
+  const std::vector<EnginePlan> &plans = planned(command);
+  EXPECT_EQ(bindConvolution(command, 0, arena)->note(), "");
+  const std::vector<SpareEngine> spares = {
+      {1, plans[2].engine}, {0, {77, {}}}, {0, plans[0].engine}, {0, plans[2].engine}};
+  setSpareEngines(command, spares);
+  const std::vector<SpareEngine> read = spareEnginesOf(command);
+  ASSERT_EQ(read.size(), spares.size());
+  for (size_t i = 0; i < spares.size(); ++i) {
+    EXPECT_EQ(read[i].chip, spares[i].chip);
+    EXPECT_EQ(read[i].engine.index, spares[i].engine.index);
+    EXPECT_EQ(read[i].engine.knobs, spares[i].engine.knobs);
+  }
+  setenv("STANDIN_CUDNN_WITHOUT", "12", 1);
+  EXPECT_THAT(bindConvolution(command, 0, arena)->note(),
+              AllOf(HasSubstr("of node '/conv': engine 12 is refused here: "),
+                    HasSubstr("; engine 0 runs instead")));
+  command.ints["spares"].resize(4);
+  EXPECT_THAT(refusalOf([&] { bindConvolution(command, 0, arena); }),
+              HasSubstr("'/conv' has a list of spare engines that is cut off"));
 }
 
 // Tests by which chip's engines a device runs a program for several.

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using Plans = std::vector<EnginePlan>;
 
 EnginePlan engine(const char *identity, Bytes scratch, int position, bool isFallback = false) {
-  return {identity, scratch, position, isFallback, {}};
+  return {identity, scratch, position, isFallback, {isFallback ? 1 : 2, {}}};
 }
 
 std::vector<std::string> namesOf(const std::vector<EngineChoice> &choices) {
@@ -31,7 +31,7 @@ TEST(EngineChoicesTest, OfOneChip) {
   EXPECT_THAT(namesOf(choices), ElementsAre("cudnn engine 1", "cudnn engine 3", "cudnn engine 0"));
   EXPECT_EQ(choices[1].workspaceBytes, 288);
   EXPECT_DOUBLE_EQ(choices[1].slowdown, 1.1);
-  EXPECT_DOUBLE_EQ(choices[2].slowdown, 2.15);
+  EXPECT_DOUBLE_EQ(choices[2].slowdown, 20.15);
 }
 
 // Tests that each chip takes its fastest within the scratch that is there for all.
@@ -73,7 +73,7 @@ TEST(EngineChoicesTest, NoCombinationIsBetter) {
     const ChipPlans chips[] = {{"a", &lists[0]}, {"b", &lists[1]}, {"c", &lists[2]}};
     const auto choices = engineChoices(chips, 64);
     auto slowdown = [](const EnginePlan &plan) {
-      return (plan.isFallback ? 2 : 1) + 0.05 * plan.position;
+      return (plan.isFallback ? 20 : 1) + 0.05 * plan.position;
     };
     for (Bytes room = 0; room < 8 * 64; room += 64) {
       double best = 1e9, chosen = 1e9;

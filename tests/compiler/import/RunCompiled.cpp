@@ -79,6 +79,7 @@ OwningOpRef<ModuleOp> placed(ModuleOp model, const Target &target) {
   OwningOpRef<ModuleOp> bound = withStateBound(*module);
   PackBuffersPassOptions packing;
   packing.alignment = target.alignment();
+  packing.workspaceAlignment = target.workspaceAlignment();
   runStage(*bound, "place", [&](PassManager &manager) {
     addSharePasses(manager, target);
     addPlacePasses(manager, packing);

@@ -59,8 +59,12 @@ struct Operation {
   }
 };
 
+/// cublasLtMatmul: "Pointer to the workspace buffer allocated in the GPU memory. Must be 256B aligned".
+constexpr uint64_t kWorkspaceAlignment = 256;
+
 struct Limits {
   uint64_t workspace = 0;
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
   uint32_t alignment[4] = {256, 256, 256, 256}; ///< of A, B, C, D
 };
 
@@ -296,7 +300,9 @@ bool fits(const Operation &operation, const Matrix &a, const Matrix &b, const Ma
         matrix->leading < static_cast<int64_t>(matrix->rows) || matrix->count != d.count)
       return false;
   const bool sameTypes = a.type == b.type && (d.type == a.type || d.type == CUDA_R_32F);
-  return sameTypes && fitsEpilogue(operation, d) && operation.compute == CUBLAS_COMPUTE_32F &&
+  return sameTypes && fitsEpilogue(operation, d) &&
+         (operation.compute == CUBLAS_COMPUTE_32F ||
+          (operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type == CUDA_R_32F)) &&
          (ta ? a.columns : a.rows) == d.rows && (tb ? b.rows : b.columns) == d.columns &&
          (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows);
 }
@@ -411,6 +417,8 @@ STANDIN cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
   switch (name) {
   case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
     return take(of(preference)->workspace, buffer, bytes);
+  case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+    return take(of(preference)->reductions, buffer, bytes);
   case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
   case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
   case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
@@ -428,6 +436,10 @@ STANDIN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatmulPreference_t preference, int requested, cublasLtMatmulHeuristicResult_t *results,
     int *count) {
   *count = 0;
+  constexpr uint32_t inOtherTypes =
+      CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  if ((of(preference)->reductions & inOtherTypes) != 0)
+    return CUBLAS_STATUS_NOT_SUPPORTED; // sums are in f32: a promise of ours, no rule of the library
   if (requested < 1 || !fits(*of(operation), *of(a), *of(b), *of(d)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   results[0] = {};
@@ -450,6 +462,7 @@ STANDIN cublasStatus_t cublasLtMatmul(
   };
   if (!fits(*of(operation), *of(aDesc), *of(bDesc), *of(dDesc)) || !algo || !isAligned(a, 0) ||
       !isAligned(b, 1) || !isAligned(c, 2) || !isAligned(d, 3) || cDesc != dDesc ||
+      reinterpret_cast<uint64_t>(workspace) % kWorkspaceAlignment != 0 ||
       workspaceBytes < algo->data[0] || overlapsAux(*of(operation), *of(dDesc), d) ||
       sumsOverlap(*of(operation), *of(dDesc), *of(aDesc), a) ||
       sumsOverlap(*of(operation), *of(dDesc), *of(bDesc), b) ||

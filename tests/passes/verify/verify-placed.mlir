@@ -89,6 +89,24 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 
 // -----
 
+// P1: workspaces may have to begin at larger multiples than other buffers.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64, stow.workspace_alignment = 256 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 64 : i64}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 128>, stow.workspace = 100 : i64, stow.workspace_offset = 512 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{workspace at 448 is not aligned to 256 bytes}}
+    %b = stow.matmul %a, %a {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 192>, stow.workspace = 100 : i64, stow.workspace_offset = 448 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
+// expected-error @+1 {{stow.workspace_alignment is 0; expected 1 or more}}
+module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alignment = 64 : i64, stow.workspace_alignment = 0 : i64} {
+}
+
+// -----
+
 // P2: %a at [64, 128) is overwritten in its first bytes by %b, in its last by %d, wholly by scratch.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 16 : i64} {
   func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) attributes {stow.role = #stow.role<train>} {
