@@ -178,6 +178,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
 // F1 -> F2, first half: kernels. Beyond this point, no new arithmetic.
 void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createExpandOuterProductsPass());
+  manager.addPass(createPadLogitsPass(target));
   manager.addPass(createAssignLayoutsPass(target));
   manager.addPass(createCSEPass());
   manager.addPass(createFuseNormPoolPass(target));
@@ -212,6 +213,7 @@ std::unique_ptr<Backend> chooseBackend(const CompileOptions &options) {
   wanted.threads = options.threads;
   wanted.cpu = options.targetCpu;
   wanted.tf32 = options.tf32;
+  wanted.epilogues = options.epilogues;
   wanted.cudnnFolder = options.cudnnFolder;
   return createBackend(wanted);
 }

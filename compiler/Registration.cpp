@@ -112,6 +112,7 @@ void stow::registerPasses() {
   h100.target = "cuda:h100";
   static const std::unique_ptr<Backend> gpu = createBackend(h100);
   registerPass([] { return createSumFactorsPass(gpu->target()); });
+  registerPass([] { return createPadLogitsPass(gpu->target()); });
 }
 
 void stow::prepareContext(MLIRContext &context) {

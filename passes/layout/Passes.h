@@ -1,4 +1,4 @@
-// Layout assignment. The pass needs a target, so it is created and registered with one.
+// Layout assignment. The passes need a target, so they are created and registered with one.
 #pragma once
 
 #include "passes/Target.h"
@@ -9,7 +9,8 @@
 
 namespace stow {
 
-/// `target` must outlive the pass.
+/// `target` must outlive these passes.
 std::unique_ptr<mlir::Pass> createAssignLayoutsPass(const Target &target);
+std::unique_ptr<mlir::Pass> createPadLogitsPass(const Target &target);
 
 } // namespace stow
