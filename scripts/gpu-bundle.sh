@@ -3,4 +3,4 @@
 #
 #   scripts/gpu-bundle.sh OUT [--target=cuda:CHIP] [--tiny]        --help says more
 set -euo pipefail
-exec /usr/bin/python3 "$(dirname "$0")/gpu/bundle.py" "$@"
+exec "${PYTHON:-/usr/bin/python3}" "$(dirname "$0")/gpu/bundle.py" "$@"

@@ -51,6 +51,7 @@ class Workload:
     classes: int
     build: list[str] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
+    compared: int = 20  # first losses that are held to the host's
 
     @property
     def reads_tokens(self) -> bool:
@@ -78,11 +79,14 @@ NUMERICS = [
     Workload("char_llama", "char_llama", 4, [32], 65, [], TOKENS + ADAMW),
     Workload("gpt2_1x64", "gpt2", 1, [64], 1024, ["--length=64", "--layers=3", "--vocabulary=1024"], TOKENS + ADAMW),
     Workload("gpt2_2x256", "gpt2", 2, [256], 1024, ["--length=256", "--layers=2", "--vocabulary=1024"], TOKENS + ADAMW),
+    Workload("gpt2_odd", "gpt2", 2, [256], 2045, ["--length=256", "--layers=2", "--vocabulary=2045"], TOKENS + ADAMW),
     Workload("lstm", "lstm", 8, [24, 32], 10, [], CLASSES + ["--optimizer=adam:lr=1e-3"]),
     Workload("digits_cnn", "digits_cnn", 32, [1, 8, 8], 10, [], CLASSES + SGD),
     Workload("lenet", "lenet", 16, [1, 28, 28], 10, [], CLASSES + SGD),
-    Workload("resnet18_i64", "resnet18", 8, [3, 64, 64], 1000, ["--image=64"], CLASSES + SGD),
-    Workload("resnet50_i64", "resnet50", 4, [3, 64, 64], 1000, ["--image=64"], CLASSES + SGD),
+    # Batch norm over few values makes of a last bit a few percent in a step: the host's own losses of ResNet-50 are 7.78 and 8.18 in step 2
+    # with AVX-512 and with AVX2, from 6.71056 and 6.71057.
+    Workload("resnet18_i64", "resnet18", 8, [3, 64, 64], 1000, ["--image=64"], CLASSES + SGD, compared=1),
+    Workload("resnet50_i64", "resnet50", 4, [3, 64, 64], 1000, ["--image=64"], CLASSES + SGD, compared=1),
 ]
 TINY_NUMERICS = ["mlp", "digits_cnn"]
 STEPS, TINY_STEPS = 20, 3
@@ -161,7 +165,8 @@ class Bundle:
                 self.run([self.args.stowage, "compile", onnx, "-o", host, *flags_of(workload, onnx, precision)])
                 self.run([host, "train", f"--data={folder / 'data.npz'}", f"--steps={self.steps}", "--no-shuffle", f"--log={log}"])
                 host.unlink()
-                entries.append({"name": workload.name, "precision": precision, "tolerance": TOLERANCE[precision], "steps": self.steps})
+                entries.append({"name": workload.name, "precision": precision, "tolerance": TOLERANCE[precision], "steps": self.steps,
+                                "compared": min(workload.compared, self.steps)})  # fmt: skip
         return entries
 
     def chosen(self, workloads: list[Workload]) -> list[Workload]:
@@ -188,8 +193,8 @@ class Bundle:
                 shutil.copy(rest.split()[0], self.out / "lib" / name)
 
     def copy_scripts(self) -> None:
-        for name in ("scripts/gpu-check.sh", "scripts/gpu/check.py", "scripts/gpu/copy_bandwidth.py", "scripts/gpu/pytorch_steps.py",
-                     "models/torch_models.py"):  # fmt: skip
+        for name in ("scripts/gpu-check.sh", "scripts/gpu/check.py", "scripts/gpu/copy_bandwidth.py", "scripts/gpu/device_properties.py",
+                     "scripts/gpu/pytorch_steps.py", "models/torch_models.py"):  # fmt: skip
             shutil.copy(ROOT / name, self.out / Path(name).name)
 
     def write(self) -> None:

@@ -4,6 +4,9 @@
 //
 //   kernel-check FOLDER [--from=N] [--count=N]      exit code 1 where a case fails
 //
+// Cases run in a process of their own, since an error of a kernel ends its context: behind one that does, a new
+// process goes on with the next case.
+//
 // Floating-point results may differ by what hardware rounds differently in approximate functions and in
 // sums of products; everything else is equal.
 #include "runtime/base/Concat.h"
@@ -19,6 +22,9 @@
 #include <fstream>
 #include <limits>
 #include <map>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace stow;
 
@@ -132,6 +138,9 @@ public:
     return found;
   }
 
+  /// False behind an error that ends the context.
+  bool isUsable() const { return driver.streamSynchronize(stream) == 0; }
+
 private:
   cuda::Module module(const std::filesystem::path &file) {
     cuda::Module &loaded = modules[file.string()];
@@ -191,7 +200,14 @@ std::string problemOf(Gpu &gpu, const KernelCase &kernelCase, const std::filesys
   return worst > 1 ? concat("differs by ", std::to_string(worst), " times what is allowed") : "";
 }
 
-int check(const std::filesystem::path &folder, size_t from, size_t count) {
+/// Of one case, as a child tells its parent.
+struct Outcome {
+  size_t number = 0;
+  bool failed = false;
+  double worst = 0;
+};
+
+std::vector<std::filesystem::path> casesOf(const std::filesystem::path &folder) {
   std::vector<std::filesystem::path> files;
   for (const auto &entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".case")
@@ -199,21 +215,85 @@ int check(const std::filesystem::path &folder, size_t from, size_t count) {
   std::ranges::sort(files);
   if (files.empty())
     throw Error::badInput("no case in " + folder.string());
+  return files;
+}
+
+/// Runs `files` from number `from` up to `end` and writes an Outcome of each to `out`, until one ends the context.
+void runCases(const std::vector<std::filesystem::path> &files, size_t from, size_t end, int out) {
   Gpu gpu;
-  size_t failures = 0, done = 0;
-  double worstOfAll = 0;
-  for (size_t i = from; i < std::min(files.size(), from + count); ++i, ++done) {
-    const KernelCase kernelCase = readCase(files[i]);
-    double worst = 0;
-    const std::string problem = problemOf(gpu, kernelCase, folder, worst);
-    failures += !problem.empty();
-    worstOfAll = std::max(worstOfAll, worst);
-    if (!problem.empty())
-      std::printf("FAILED %s %s: %s\n", files[i].filename().c_str(), kernelCase.kernel.c_str(),
+  bool isUsable = true;
+  for (size_t i = from; i < end && isUsable; ++i) {
+    Outcome outcome = {.number = i};
+    std::string problem, kernel;
+    try {
+      const KernelCase kernelCase = readCase(files[i]);
+      kernel = kernelCase.kernel;
+      problem = problemOf(gpu, kernelCase, files[i].parent_path(), outcome.worst);
+    } catch (const std::exception &error) {
+      problem = error.what();
+      isUsable = gpu.isUsable();
+    }
+    outcome.failed = !problem.empty();
+    if (outcome.failed)
+      std::printf("FAILED %s %s: %s\n", files[i].filename().c_str(), kernel.c_str(),
                   problem.c_str());
+    if (write(out, &outcome, sizeof outcome) != sizeof outcome)
+      return;
+  }
+}
+
+/// In a process of its own, which may end in the middle; what it told until then.
+std::vector<Outcome> runApart(const std::vector<std::filesystem::path> &files, size_t from,
+                              size_t end) {
+  int ends[2];
+  std::fflush(stdout);
+  if (pipe(ends) != 0)
+    throw Error::internal("no pipe");
+  const pid_t child = fork();
+  if (child < 0)
+    throw Error::internal("no process");
+  if (child == 0) {
+    int code = 0;
+    try {
+      runCases(files, from, end, ends[1]);
+    } catch (const std::exception &error) {
+      std::printf("error: %s\n", error.what());
+      code = 1;
+    }
+    std::fflush(stdout);
+    _exit(code);
+  }
+  close(ends[1]);
+  std::vector<Outcome> outcomes;
+  for (Outcome outcome; read(ends[0], &outcome, sizeof outcome) == sizeof outcome;)
+    outcomes.push_back(outcome);
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+    throw Error::badInput("the GPU could not be used");
+  return outcomes;
+}
+
+int check(const std::filesystem::path &folder, size_t from, size_t count) {
+  const std::vector<std::filesystem::path> files = casesOf(folder);
+  const size_t end = std::min(files.size(), from + count);
+  size_t failures = 0, next = from;
+  double worst = 0;
+  while (next < end) {
+    const std::vector<Outcome> outcomes = runApart(files, next, end);
+    for (const Outcome &outcome : outcomes) {
+      failures += outcome.failed;
+      worst = std::max(worst, outcome.worst);
+      next = outcome.number + 1;
+    }
+    if (next < end && (outcomes.empty() || !outcomes.back().failed)) {
+      std::printf("FAILED %s: its process ended\n", files[next].filename().c_str());
+      ++failures, ++next;
+    }
   }
   std::printf("%zu of %zu cases, %zu failed, the largest difference %.3f of what is allowed\n",
-              done, files.size(), failures, worstOfAll);
+              end - std::min(from, end), files.size(), failures, worst);
   return failures > 0;
 }
 
