@@ -3,7 +3,7 @@
 #include "codegen/cuda/Epilogues.h"
 #include "codegen/host/LibraryCommand.h"
 #include "codegen/host/ProductTiles.h"
-#include "codegen/kernels/FoldParts.h"
+#include "codegen/kernels/KernelSequence.h"
 #include "ir/StowAttentionOps.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/SumFactors.h"
@@ -94,8 +94,8 @@ StringRef CudaTarget::libraryCall(Operation *op) const {
     return host::addsToProduct(product)   ? "matmul_add"
            : takesIn(epilogueOf(product)) ? "matmul_epilogue"
                                           : "";
-  if (foldParts(op))
-    return "fold_parts";
+  if (kernelSequence(op))
+    return "kernels";
   return isa<MatmulOp>(op) ? "matmul" : "";
 }
 
@@ -150,12 +150,12 @@ const std::vector<CudnnPlans *> &CudaTarget::plans() const {
 FailureOr<Target::Requirements> CudaTarget::query(Operation *op, ArrayRef<bool> freeLayouts) const {
   if (isa<MatmulOp, ProductMapOp>(op))
     return queryMatmul(op);
-  if (const std::optional<FoldParts> parts = foldParts(op)) {
+  if (const std::optional<KernelSequence> sequence = kernelSequence(op)) {
     Requirements requirements;
     for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
       requirements.layouts.push_back(layoutOf(type));
-    requirements.implementation = absl::StrCat("rows in ", parts->parts, " parts");
-    requirements.workspaceBytes = parts->scratchBytes();
+    requirements.implementation = sequence->words;
+    requirements.workspaceBytes = sequence->scratchBytes();
     return requirements;
   }
   return queryConvolution(op, freeLayouts);

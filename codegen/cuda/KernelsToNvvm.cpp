@@ -6,7 +6,7 @@
 #include "codegen/cuda/NvvmCode.h"
 
 #include "codegen/cuda/Passes.h"
-#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/KernelSequence.h"
 #include "codegen/kernels/Lanes.h"
 #include "codegen/kernels/Passes.h"
 
@@ -151,7 +151,7 @@ struct KernelsToNvvmPass : PassWrapper<KernelsToNvvmPass, OperationPass<ModuleOp
     auto graphs = llvm::to_vector(getOperation().getOps<func::FuncOp>());
     for (func::FuncOp graph : graphs)
       for (Operation &op : graph.getBody().front())
-        if (hasGeneratedKernel(&op) && failed(kernels.add(&op)))
+        if (hasGeneratedKernel(&op) && failed(addKernels(kernels, &op)))
           return signalPassFailure();
     for (func::FuncOp graph : graphs)
       graph.erase();

@@ -2,7 +2,7 @@
 
 #include "codegen/host/LibraryCommand.h"
 #include "codegen/host/ProductTiles.h"
-#include "codegen/kernels/FoldParts.h"
+#include "codegen/kernels/KernelSequence.h"
 #include "codegen/kernels/MapsTogether.h"
 #include "ir/Joining.h"
 #include "passes/memory/DescribePlan.h"
@@ -210,17 +210,17 @@ private:
     return alignments;
   }
 
-  /// A fold whose rows are shared by several blocks: its kernels, one after the other, over its operands
-  /// and its workspace.
-  LogicalResult buildFold(Context &context, Operation *op, Command &command) {
-    const FoldParts shape = *foldParts(op);
+  /// An op of several kernels: one after the other, over its operands and its workspace.
+  LogicalResult buildSequence(Context &context, Operation *op, Command &command) {
+    const KernelSequence shape = *kernelSequence(op);
     const Bytes planned = bytesAttr(op, kWorkspaceAttr);
     if (planned != shape.scratchBytes())
-      return op->emitOpError() << "has " << planned
-                               << " bytes planned for partial results and needs "
-                               << shape.scratchBytes() << "; run stow-plan-workspaces again";
+      return op->emitOpError()
+             << "has " << planned
+             << " bytes planned for what its kernels leave to each other and needs "
+             << shape.scratchBytes() << "; run stow-plan-workspaces again";
     placeAll(context, op, command);
-    auto kernels = addFoldInParts(*built.kernels, op, shape, alignmentsOf(command));
+    auto kernels = addKernels(*built.kernels, op, alignmentsOf(command));
     if (failed(kernels))
       return failure();
     command.op = "sequence";
@@ -233,7 +233,7 @@ private:
       part.tasks = kernel.tasks;
       part.operands = command.operands;
       part.operands.push_back(
-          {bytesAttr(op, kWorkspaceOffsetAttr), DType::F32, {shape.scratchElements()}, {}});
+          {bytesAttr(op, kWorkspaceOffsetAttr), DType::F32, {shape.scratchElements}, {}});
     }
     return success();
   }
@@ -272,8 +272,8 @@ private:
         return failure();
       command = std::move(*product);
       placeAll(context, op, command);
-    } else if (call == "fold_parts") {
-      if (failed(buildFold(context, op, command)))
+    } else if (call == "kernels") {
+      if (failed(buildSequence(context, op, command)))
         return failure();
     } else if (!call.empty()) {
       command = libraryCommand(op, call);

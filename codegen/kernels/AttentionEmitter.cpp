@@ -90,7 +90,8 @@ int64_t AttentionTiles::sharedBytes(const AttentionProblem &problem) const {
   };
   int64_t sum = bytes(owned() + streamed, problem.depth) + bytes(streamed, problem.width);
   if (problem.isGradient)
-    sum += bytes(owned(), problem.width) + 3 * streamed * int64_t{sizeof(float)};
+    sum += bytes(owned(), problem.width) +
+           AttentionEmitter::kOfQuery * streamed * int64_t{sizeof(float)};
   return sum;
 }
 
@@ -123,8 +124,7 @@ AttentionEmitter::AttentionEmitter(KernelFrame &frame, const AttentionProblem &p
   streamed[1] = tile(tiles.streamed, problem.width);
   if (problem.isGradient) {
     owned[1] = tile(tiles.owned(), problem.width);
-    for (Value &numbers : rowNumbers)
-      numbers = shared({tiles.streamed}, builder.getF32Type());
+    scratch = frame.buffers.back();
   }
   if (problem.seed)
     seed = memref::LoadOp::create(builder, location, tensors[*problem.seed].buffer.memory,

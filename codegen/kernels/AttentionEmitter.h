@@ -61,8 +61,10 @@ struct Matrices {
 class AttentionEmitter {
 public:
   using Values = llvm::SmallVector<mlir::Value>;
+  static constexpr int64_t kOfQuery = 3; ///< numbers of a query that the gradient's kernels share
 
-  /// `tensors`: operands, then results. Sets the number of the kernel's threads.
+  /// `tensors`: operands, then results; the gradient's frame has what its kernels share beside. Sets the number
+  /// of the kernel's threads.
   AttentionEmitter(KernelFrame &frame, const AttentionProblem &problem, const AttentionTiles &tiles,
                    llvm::ArrayRef<Matrices> tensors);
 
@@ -168,15 +170,16 @@ private:
 
   //===-- Backward --------------------------------------------------------------------------===//
 
-  /// What makes weights and gradients of the scores of a query, these in unit()s: the largest, the
-  /// logarithm of the sum of the exponentials, and dy times y.
-  struct OfQuery {
-    mlir::Value maximum, logSum, product;
-  };
+  /// What makes weights and gradients of the scores of a query: in unit()s the largest and the logarithm of the
+  /// sum of the exponentials, and dy times y.
+  using OfQuery = llvm::SmallVector<mlir::Value, kOfQuery>;
   OfQuery ofQuery(mlir::Value head, mlir::Value row);
+  /// Writes those of row `row`, where there is one, for the kernel that streams queries.
+  void leave(const OfQuery &numbers, mlir::Value head, mlir::Value row);
+  mlir::Value placeLeft(int64_t number, mlir::Value head, mlir::Value row);
   /// Row `row` of dy times that of y: the same in the four threads that share it.
   mlir::Value rowProduct(mlir::Value head, mlir::Value row);
-  /// The numbers of the streamed queries into shared memory.
+  /// The numbers of the streamed queries, which the kernel before has left, into shared memory.
   void shareQueries(mlir::Value head, mlir::Value from);
   struct Differentiated {
     Values weights;  ///< as the values are multiplied with
@@ -199,7 +202,8 @@ private:
   const TileProducts products;
   const mlir::Value warpRow;         ///< first row of this warp among the block's
   mlir::Value owned[2], streamed[2]; ///< tiles: of q or k, of v or dy
-  mlir::Value rowNumbers[3];         ///< of the streamed queries: those of OfQuery
+  Values rowNumbers;                 ///< of the streamed queries: those of OfQuery
+  Buffer scratch;                    ///< of the gradient: the numbers of all queries
   mlir::Value seed;
 };
 

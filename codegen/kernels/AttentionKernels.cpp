@@ -4,17 +4,18 @@
 //
 //   kernel                 owns             streams              sums in registers
 //   attention              queries          keys and values      y, with the softmax as far as it is known
-//   attention_gradient     keys and values  queries and dy       dk and dv
-//     and, in later tasks  queries and dy   keys and values      dq
+//   attention_gradient     queries and dy   keys and values      dq
+//     and then             keys and values  queries and dy       dk and dv
 //
-// The gradient makes the scores twice, so that no two blocks add to one sum: nothing is atomic, there is
-// no scratch, and sums have an order that shapes decide. Tiles beyond the diagonal or before the
-// window that ends there are not visited.
+// The gradient is two kernels, that of the queries first, which leaves numbers of each to that of the keys. Both
+// make the scores, so that no two blocks add to one sum: nothing is atomic, and sums have an order that shapes
+// decide. Tiles beyond the diagonal or before the window that ends there are not visited.
 // Methods: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018; T. Dao,
 // "FlashAttention-2: Faster attention with better parallelism and work partitioning", 2023.
 //
 // Products of 16 bits round the weights and the gradients of the scores to that type; all else is f32.
 #include "codegen/kernels/AttentionEmitter.h"
+#include "codegen/kernels/KernelSequence.h"
 #include "ir/StowAttentionOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -162,6 +163,11 @@ Value AttentionEmitter::rowProduct(Value head, Value row) {
   return sumOverRow(sum.get());
 }
 
+Value AttentionEmitter::placeLeft(int64_t number, Value head, Value row) {
+  return math.plus(math.plus(math.times(head, problem.queries), row),
+                   number * problem.heads * problem.queries);
+}
+
 AttentionEmitter::OfQuery AttentionEmitter::ofQuery(Value head, Value row) {
   const Matrices &lse = tensors[4];
   auto number = [&](int64_t column) {
@@ -171,20 +177,27 @@ AttentionEmitter::OfQuery AttentionEmitter::ofQuery(Value head, Value row) {
   return {number(0), number(1), rowProduct(head, row)};
 }
 
-/// Four threads a query.
+void AttentionEmitter::leave(const OfQuery &numbers, Value head, Value row) {
+  Value writes = math.isBelow(products.member(), math.constant(1));
+  if (problem.queries % tiles.owned() != 0)
+    writes = both(writes, math.isBelow(row, math.constant(problem.queries)));
+  lanes.ifHolds(writes, [&] {
+    for (auto [i, number] : llvm::enumerate(numbers))
+      memref::StoreOp::create(builder, location, number, scratch.memory,
+                              ValueRange{placeLeft(i, head, row)});
+  });
+}
+
 void AttentionEmitter::shareQueries(Value head, Value from) {
-  lanes.loop(math.quotient(thread, 4), math.constant(tiles.streamed), threads / 4, {},
-             [&](Value number, ValueRange) {
-               const OfQuery values =
-                   ofQuery(head, clamped(math.plus(from, number), problem.queries, tiles.streamed));
-               lanes.ifHolds(math.isBelow(products.member(), math.constant(1)), [&] {
-                 for (auto [value, place] :
-                      llvm::zip_equal(ArrayRef{values.maximum, values.logSum, values.product},
-                                      ArrayRef(rowNumbers)))
-                   memref::StoreOp::create(builder, location, value, place, number);
-               });
-               return Values();
-             });
+  lanes.loop(thread, math.constant(tiles.streamed), threads, {}, [&](Value number, ValueRange) {
+    Value row = clamped(math.plus(from, number), problem.queries, tiles.streamed);
+    for (auto [i, place] : llvm::enumerate(rowNumbers)) {
+      Value left = memref::LoadOp::create(builder, location, scratch.memory,
+                                          ValueRange{placeLeft(i, head, row)});
+      memref::StoreOp::create(builder, location, left, place, number);
+    }
+    return Values();
+  });
 }
 
 AttentionEmitter::Differentiated
@@ -199,8 +212,7 @@ AttentionEmitter::differentiate(const Place &place,
     const int64_t group = number / kValues, i = number % kValues;
     const Score at = scoreAt(place, group, i);
     const OfQuery query = ofQuery(group, i);
-    Term weight =
-        power((masked(scores[number], place, at) - term(query.maximum)) - term(query.logSum));
+    Term weight = power((masked(scores[number], place, at) - term(query[0])) - term(query[1]));
     if (at.isSeen)
       weight = term(at.isSeen).choose(weight, weight.constant(0));
     Term gradient = term(dweights[number]), kept = weight;
@@ -209,7 +221,7 @@ AttentionEmitter::differentiate(const Place &place,
       kept = weight * *factor;
     }
     result.weights.push_back(kept.get());
-    result.products.push_back((weight * (gradient - term(query.product)) * problem.scale).get());
+    result.products.push_back((weight * (gradient - term(query[2])) * problem.scale).get());
   }
   return result;
 }
@@ -218,6 +230,8 @@ void AttentionEmitter::gradientByKeys() {
   const Matrices &q = tensors[0], &k = tensors[1], &v = tensors[2], &dy = tensors[5],
                  &dk = tensors.end()[-2], &dv = tensors.back();
   const int64_t heads = problem.heads / problem.shared;
+  for (int64_t i = 0; i < kOfQuery; ++i)
+    rowNumbers.push_back(shared({tiles.streamed}, builder.getF32Type()));
   forTiles(heads, problem.keys, false, [&](Value ofKeys, Value first) {
     loadTile(owned[0], k, ofKeys, first, tiles.owned());
     loadTile(owned[1], v, ofKeys, first, tiles.owned());
@@ -237,7 +251,10 @@ void AttentionEmitter::gradientByKeys() {
         auto number = [&](Value numbers) -> Value {
           return memref::LoadOp::create(builder, location, numbers, column);
         };
-        return OfQuery{number(rowNumbers[0]), number(rowNumbers[1]), number(rowNumbers[2])};
+        OfQuery numbers;
+        for (Value place : rowNumbers)
+          numbers.push_back(number(place));
+        return numbers;
       };
       const Differentiated tileOf = differentiate(place, ofColumn);
       Values next = products.addWeighted(before.take_front(ofDepth), tileOf.products, streamed[0],
@@ -273,9 +290,11 @@ void AttentionEmitter::gradientByQueries() {
     loadTile(owned[0], q, head, first, tiles.owned());
     loadTile(owned[1], dy, head, first, tiles.owned());
     OfQuery ofRows[2];
-    for (int64_t half : {0, 1})
-      ofRows[half] =
-          ofQuery(head, clamped(ownRow(first, 2 * half), problem.queries, tiles.owned()));
+    for (int64_t half : {0, 1}) {
+      Value row = ownRow(first, 2 * half);
+      ofRows[half] = ofQuery(head, clamped(row, problem.queries, tiles.owned()));
+      leave(ofRows[half], head, row);
+    }
     auto ofTile = [&](Value tile, ValueRange before) {
       const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys};
       stream(k, v, headOfKeys(head), place.from);
@@ -327,9 +346,8 @@ static SmallVector<Matrices> matricesOf(Operation *op, const KernelFrame &frame,
   return all;
 }
 
-static LogicalResult emitAttention(Operation *op, KernelFrame &frame) {
-  if (frame.target == KernelTarget::Host)
-    return op->emitOpError() << "has a kernel for devices alone; the host has a call";
+static LogicalResult emitKernel(Operation *op, KernelFrame &frame,
+                                void (AttentionEmitter::*kernel)()) {
   auto strides = tensorStrides(op);
   if (failed(strides))
     return failure();
@@ -337,17 +355,46 @@ static LogicalResult emitAttention(Operation *op, KernelFrame &frame) {
   const AttentionTiles tiles = *AttentionTiles::of(problem);
   const SmallVector<Matrices> tensors = matricesOf(op, frame, problem, *strides);
   AttentionEmitter emit(frame, problem, tiles, tensors);
-  if (!problem.isGradient) {
-    emit.attention();
-    return success();
-  }
-  emit.gradientByKeys();
-  emit.gradientByQueries();
+  (emit.*kernel)();
   return success();
 }
 
+static LogicalResult emitAttention(Operation *op, KernelFrame &frame) {
+  if (frame.target == KernelTarget::Host)
+    return op->emitOpError() << "has a kernel for devices alone; the host has a call";
+  return emitKernel(op, frame, &AttentionEmitter::attention);
+}
+
+static LogicalResult emitGradient(Operation *op, KernelFrame &) {
+  return op->emitOpError() << "has no kernel but a sequence of them, of devices alone";
+}
+
+std::optional<int64_t> attentionScratch(Operation *op) {
+  if (!isa<AttentionGradientOp>(op) || !isTaken(op))
+    return std::nullopt;
+  const AttentionProblem problem = AttentionProblem::of(op);
+  return AttentionEmitter::kOfQuery * problem.heads * problem.queries;
+}
+
+FailureOr<SmallVector<KernelInfo>> addAttentionGradient(KernelModule &kernels, Operation *op,
+                                                        ArrayRef<int64_t> alignments) {
+  SmallVector<KernelArgument> arguments = argumentsOf(op, alignments);
+  auto scratch = RankedTensorType::get({*attentionScratch(op)}, Float32Type::get(op->getContext()));
+  arguments.push_back({scratch, KernelModule::kAlignment});
+  SmallVector<KernelInfo> infos;
+  for (auto kernel : {&AttentionEmitter::gradientByQueries, &AttentionEmitter::gradientByKeys}) {
+    auto info = kernels.define(op->getName().stripDialect(), arguments, op->getNumOperands(),
+                               [&](KernelFrame &frame) { return emitKernel(op, frame, kernel); });
+    if (failed(info))
+      return failure();
+    infos.push_back(*info);
+  }
+  return infos;
+}
+
 void addAttentionKernels(KernelTable &table) {
-  table.add<AttentionOp, AttentionGradientOp>(emitAttention, {isTaken, takesAnyPart});
+  table.add<AttentionOp>(emitAttention, {isTaken, takesAnyPart});
+  table.add<AttentionGradientOp>(emitGradient, {isTaken, takesAnyPart});
 }
 
 } // namespace stow

@@ -3,7 +3,7 @@
 #include "tests/gpu/DeviceRunner.h"
 
 #include "codegen/cuda/NvvmCode.h"
-#include "codegen/kernels/FoldParts.h"
+#include "codegen/kernels/KernelSequence.h"
 #include "tests/codegen/KernelRunner.h"
 #include "tests/gpu/KernelCase.h"
 #include "tests/gpu/execute/Execute.h"
@@ -119,19 +119,12 @@ public:
   }
 
   KernelInfo add(mlir::Operation *op) override {
-    const auto parts = foldParts(op);
+    const auto sequence = kernelSequence(op);
     Arguments arguments{{}, op->getNumOperands(), {}, {}};
-    if (parts) {
-      auto infos = addFoldInParts(kernels, op, *parts, alignments(op));
-      if (failed(infos))
-        throw std::runtime_error("the kernels cannot be emitted");
-      arguments.infos.assign(infos->begin(), infos->end());
-    } else {
-      auto info = kernels.add(op);
-      if (failed(info))
-        throw std::runtime_error("the kernel cannot be emitted");
-      arguments.infos = {*info};
-    }
+    auto infos = addKernels(kernels, op);
+    if (failed(infos))
+      throw std::runtime_error("the kernels cannot be emitted");
+    arguments.infos.assign(infos->begin(), infos->end());
     auto add = [&](mlir::Type type) {
       arguments.bytes.push_back(storedBytes(type));
       std::string name;
@@ -143,8 +136,8 @@ public:
     for (mlir::Type type : op->getResultTypes())
       add(type);
     KernelInfo first = arguments.infos.front();
-    if (parts) {
-      arguments.bytes.push_back(static_cast<uint64_t>(parts->scratchBytes()));
+    if (sequence) {
+      arguments.bytes.push_back(static_cast<uint64_t>(sequence->scratchBytes()));
       arguments.types.push_back("f32");
       first.tasks = 1; // its kernels run one after the other, each as a whole
     }
@@ -170,11 +163,6 @@ public:
   }
 
 private:
-  static llvm::SmallVector<int64_t> alignments(mlir::Operation *op) {
-    return llvm::SmallVector<int64_t>(op->getNumOperands() + op->getNumResults(),
-                                      KernelModule::kAlignment);
-  }
-
   void launchKernel(const Arguments &known, const KernelInfo &info, int64_t begin, int64_t end,
                     const std::vector<char *> &arguments) {
     sim::Launch launch;
