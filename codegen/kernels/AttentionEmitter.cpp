@@ -360,6 +360,8 @@ AttentionEmitter::Score AttentionEmitter::scoreAt(const Place &place, int64_t gr
   const int64_t extent = streamsKeys ? problem.keys : problem.queries;
   Value own = ownRow(place.first, i), other = math.plus(place.from, products.columnOf(group, i));
   Score score = streamsKeys ? Score{own, other, {}} : Score{other, own, {}};
+  if (place.isSeen)
+    return score;
   Value start = math.plus(place.from, products.columnOf(0, 0)); // of the thread's columns
   Value column = arith::ConstantOp::create(
       builder, location, builder.getI32IntegerAttr(group * TileProducts::kGroup + i % 2));
@@ -436,18 +438,71 @@ Value AttentionEmitter::lessAtLeast0(Value value, int64_t number) {
   return math.minus(math.larger(value, least), least);
 }
 
-Value AttentionEmitter::firstKeyTile(Value first) {
-  if (!problem.window)
-    return math.constant(0);
-  Value seen = lessAtLeast0(first, *problem.window - *problem.diagonal - 1);
-  return math.quotient(seen, tiles.streamed);
+AttentionEmitter::Visited AttentionEmitter::inOrder(Visited visited) {
+  if (visited.seenLow)
+    visited.seenLow = math.smaller(visited.seenLow, visited.high);
+  if (visited.seenHigh)
+    visited.seenHigh =
+        math.larger(visited.seenHigh, visited.seenLow ? visited.seenLow : visited.low);
+  return visited;
 }
 
-Value AttentionEmitter::keyTiles(Value first) {
-  Value keys = math.constant(problem.keys);
-  if (problem.diagonal)
-    keys = math.smaller(keys, math.plus(first, tiles.owned() + *problem.diagonal));
-  return math.quotient(math.plus(keys, tiles.streamed - 1), tiles.streamed);
+AttentionEmitter::Visited AttentionEmitter::visitedKeys(Value first) {
+  Visited visited{math.constant(0), {}, {}, math.constant(problem.keys)};
+  if (problem.keys % tiles.streamed != 0)
+    visited.seenHigh = visited.high;
+  if (problem.diagonal) { // to query + diagonal
+    visited.seenHigh = math.smaller(visited.high, math.plus(first, *problem.diagonal + 1));
+    visited.high = math.smaller(visited.high, math.plus(first, tiles.owned() + *problem.diagonal));
+  }
+  if (problem.window) { // from query + diagonal + 1 - window
+    const int64_t before = *problem.window - *problem.diagonal;
+    visited.low = math.quotient(lessAtLeast0(first, before - 1), tiles.streamed);
+    visited.seenLow = tilesUpTo(lessAtLeast0(math.plus(first, tiles.owned()), before));
+  }
+  if (visited.seenHigh)
+    visited.seenHigh = math.quotient(visited.seenHigh, tiles.streamed);
+  visited.high = tilesUpTo(visited.high);
+  return inOrder(visited);
+}
+
+AttentionEmitter::Visited AttentionEmitter::visitedQueries(Value first) {
+  Visited visited{math.constant(0), {}, {}, math.constant(problem.queries)};
+  Value last = math.plus(first, tiles.owned() - 1);
+  if (problem.queries % tiles.streamed != 0)
+    visited.seenHigh = visited.high;
+  if (problem.diagonal) { // from key - diagonal
+    visited.low = math.quotient(lessAtLeast0(first, *problem.diagonal), tiles.streamed);
+    visited.seenLow = tilesUpTo(lessAtLeast0(last, *problem.diagonal));
+  }
+  if (problem.window) { // to key - diagonal + window - 1
+    const int64_t before = *problem.diagonal - *problem.window;
+    visited.seenHigh = math.smaller(visited.high, lessAtLeast0(first, before));
+    visited.high = math.smaller(visited.high, lessAtLeast0(last, before));
+  }
+  if (visited.seenHigh)
+    visited.seenHigh = math.quotient(visited.seenHigh, tiles.streamed);
+  visited.high = tilesUpTo(visited.high);
+  return inOrder(visited);
+}
+
+AttentionEmitter::Values AttentionEmitter::overTiles(const Visited &visited, ValueRange before,
+                                                     TileBody body) {
+  auto over = [&](Value low, Value high, bool isSeen, ValueRange carried) {
+    return lanes.loop(low, high, 1, carried,
+                      [&](Value tile, ValueRange old) { return body(tile, isSeen, old); });
+  };
+  if (!problem.isNarrow())
+    return over(visited.low, visited.high, false, before);
+  Values carried(before);
+  Value low = visited.seenLow ? visited.seenLow : visited.low,
+        high = visited.seenHigh ? visited.seenHigh : visited.high;
+  if (visited.seenLow)
+    carried = over(visited.low, low, false, carried);
+  carried = over(low, high, true, carried);
+  if (visited.seenHigh)
+    carried = over(high, visited.high, false, carried);
+  return carried;
 }
 
 void AttentionEmitter::stream(const Matrices &factors, const Matrices &others, Value head,

@@ -126,6 +126,7 @@ private:
   struct Place {
     mlir::Value head, first, from;
     Streams streams;
+    bool isSeen; ///< every score of it
   };
   /// One score.
   struct Score {
@@ -148,9 +149,22 @@ private:
   /// Tasks over tiles of `rows` rows of `heads` matrices: `body` gets head and first row.
   void forTiles(int64_t heads, int64_t rows, bool lastFirst,
                 llvm::function_ref<void(mlir::Value, mlir::Value)> body);
-  /// Tiles of keys that an owned tile of queries from `first` on sees.
-  mlir::Value keyTiles(mlir::Value first);
-  mlir::Value firstKeyTile(mlir::Value first);
+  /// Tiles of streamed rows that an owned tile visits, from `low` to `high`: all of the scores are seen between
+  /// `seenLow` and `seenHigh`, of which either is null where it is the other's.
+  struct Visited {
+    mlir::Value low, seenLow, seenHigh, high;
+  };
+  /// Of keys, for queries from `first` on.
+  Visited visitedKeys(mlir::Value first);
+  /// Of queries, for keys from `first` on.
+  Visited visitedQueries(mlir::Value first);
+  Visited inOrder(Visited tiles);
+  using TileBody = llvm::function_ref<Values(mlir::Value tile, bool isSeen, mlir::ValueRange)>;
+  /// Runs `body` over them, apart for those that are seen whole: a mask takes longer there than in f32.
+  Values overTiles(const Visited &visited, mlir::ValueRange before, TileBody body);
+  mlir::Value tilesUpTo(mlir::Value rows) {
+    return math.quotient(math.plus(rows, tiles.streamed - 1), tiles.streamed);
+  }
   /// value - number, or 0 where that is less.
   mlir::Value lessAtLeast0(mlir::Value value, int64_t number);
   /// The number of the keys that queries of `head` have.

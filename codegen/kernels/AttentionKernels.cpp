@@ -114,8 +114,8 @@ void AttentionEmitter::attention() {
     Values carried = products.zeros(TileProducts::padded(problem.element, problem.width));
     const size_t sums = carried.size();
     carried.append({number(-kInfinity), number(-kInfinity), number(0), number(0)});
-    auto ofTile = [&](Value tile, ValueRange before) {
-      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys};
+    auto ofTile = [&](Value tile, bool isSeen, ValueRange before) {
+      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys, isSeen};
       stream(k, v, headOfKeys(head), place.from);
       barrier();
       Values scores =
@@ -128,7 +128,7 @@ void AttentionEmitter::attention() {
                  next.begin());
       return next;
     };
-    carried = lanes.loop(firstKeyTile(first), keyTiles(first), 1, carried, ofTile);
+    carried = overTiles(visitedKeys(first), carried, ofTile);
     finish(head, first, carried);
     store(Written{y, owned[0], ArrayRef(carried).take_front(sums)}, head, first);
   });
@@ -238,11 +238,9 @@ void AttentionEmitter::gradientByKeys() {
     Values sums = products.zeros(TileProducts::padded(problem.element, problem.depth));
     const size_t ofDepth = sums.size();
     sums.append(products.zeros(TileProducts::padded(problem.element, problem.width)));
-    Value start = math.constant(0);
-    if (problem.diagonal) // queries from key - diagonal on
-      start = math.quotient(lessAtLeast0(first, *problem.diagonal), tiles.streamed);
-    auto ofTile = [&](Value head, Value tile, ValueRange before) {
-      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Queries};
+    const Visited visited = visitedQueries(first);
+    auto ofTile = [&](Value head, Value tile, bool isSeen, ValueRange before) {
+      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Queries, isSeen};
       stream(q, dy, head, place.from);
       shareQueries(head, place.from);
       barrier();
@@ -263,18 +261,13 @@ void AttentionEmitter::gradientByKeys() {
                                        tiles.streamed, problem.width));
       return next;
     };
-    Value queries = math.constant(problem.queries);
-    if (problem.window) // to key - diagonal + window - 1
-      queries = math.smaller(queries, lessAtLeast0(math.plus(first, tiles.owned() - 1),
-                                                   *problem.diagonal - *problem.window));
-    Value count = math.quotient(math.plus(queries, tiles.streamed - 1), tiles.streamed);
     sums = lanes.loop(math.constant(0), math.constant(problem.shared), 1, sums,
                       [&](Value number, ValueRange before) {
                         Value head = math.plus(math.times(ofKeys, problem.shared), number);
-                        return lanes.loop(start, count, 1, before,
-                                          [&](Value tile, ValueRange carried) {
-                                            return ofTile(head, tile, carried);
-                                          });
+                        return overTiles(visited, before,
+                                         [&](Value tile, bool isSeen, ValueRange carried) {
+                                           return ofTile(head, tile, isSeen, carried);
+                                         });
                       });
     store({Written{dk, owned[0], ArrayRef(sums).take_front(ofDepth)},
            Written{dv, owned[1], ArrayRef(sums).drop_front(ofDepth)}},
@@ -295,8 +288,8 @@ void AttentionEmitter::gradientByQueries() {
       ofRows[half] = ofQuery(head, clamped(row, problem.queries, tiles.owned()));
       leave(ofRows[half], head, row);
     }
-    auto ofTile = [&](Value tile, ValueRange before) {
-      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys};
+    auto ofTile = [&](Value tile, bool isSeen, ValueRange before) {
+      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys, isSeen};
       stream(k, v, headOfKeys(head), place.from);
       barrier();
       const Differentiated tileOf =
@@ -305,7 +298,7 @@ void AttentionEmitter::gradientByQueries() {
                                   problem.depth);
     };
     Values none = products.zeros(TileProducts::padded(problem.element, problem.depth));
-    const Values sums = lanes.loop(firstKeyTile(first), keyTiles(first), 1, none, ofTile);
+    const Values sums = overTiles(visitedKeys(first), none, ofTile);
     store(Written{dq, owned[0], sums}, head, first);
   });
 }
