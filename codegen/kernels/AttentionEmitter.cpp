@@ -91,7 +91,7 @@ int64_t AttentionTiles::sharedBytes(const AttentionProblem &problem) const {
   int64_t sum = bytes(owned() + streamed, problem.depth) + bytes(streamed, problem.width);
   if (problem.isGradient)
     sum += bytes(owned(), problem.width) +
-           AttentionEmitter::kOfQuery * streamed * int64_t{sizeof(float)};
+           problem.numbersOfQuery() * streamed * int64_t{sizeof(float)};
   return sum;
 }
 

@@ -29,6 +29,10 @@ struct AttentionProblem {
   std::optional<unsigned> mask, seed; ///< numbers of the operands; no seed where nothing is dropped
 
   bool isNarrow() const { return element.getIntOrFloatBitWidth() == 16; }
+  /// An exponent is one multiply-add of a product there: the larger product has the larger score, of all keys.
+  bool isScaledLate() const { return isNarrow() && !mask && scale > 0; }
+  /// Numbers of a query that the kernels of the gradient share (AttentionEmitter::OfQuery).
+  int64_t numbersOfQuery() const { return isScaledLate() ? 2 : 3; }
 };
 
 /// Warps of a block, and rows that are streamed at a time.
@@ -61,7 +65,6 @@ struct Matrices {
 class AttentionEmitter {
 public:
   using Values = llvm::SmallVector<mlir::Value>;
-  static constexpr int64_t kOfQuery = 3; ///< numbers of a query that the gradient's kernels share
 
   /// `tensors`: operands, then results; the gradient's frame has what its kernels share beside. Sets the number
   /// of the kernel's threads.
@@ -185,8 +188,8 @@ private:
   //===-- Backward --------------------------------------------------------------------------===//
 
   /// What makes weights and gradients of the scores of a query: in unit()s the largest and the logarithm of the
-  /// sum of the exponentials, and dy times y.
-  using OfQuery = llvm::SmallVector<mlir::Value, kOfQuery>;
+  /// sum of the exponentials, or minus the sum of both where scores are scaled late; and dy times y.
+  using OfQuery = llvm::SmallVector<mlir::Value, 3>;
   OfQuery ofQuery(mlir::Value head, mlir::Value row);
   /// Writes those of row `row`, where there is one, for the kernel that streams queries.
   void leave(const OfQuery &numbers, mlir::Value head, mlir::Value row);
@@ -199,6 +202,9 @@ private:
     Values weights;  ///< as the values are multiplied with
     Values products; ///< gradients of the products of queries and keys
   };
+  /// Sums of gradients of scores times rows. All but those of f16, which they might leave, are without the scale until
+  /// here.
+  Values scaled(mlir::ValueRange sums);
   Differentiated differentiate(const Place &place,
                                llvm::function_ref<OfQuery(int64_t group, int64_t i)> ofQuery);
 
@@ -216,7 +222,7 @@ private:
   const TileProducts products;
   const mlir::Value warpRow;         ///< first row of this warp among the block's
   mlir::Value owned[2], streamed[2]; ///< tiles: of q or k, of v or dy
-  Values rowNumbers;                 ///< of the streamed queries: those of OfQuery
+  Values rowNumbers;                 ///< of the streamed queries: OfQuery
   Buffer scratch;                    ///< of the gradient: the numbers of all queries
   mlir::Value seed;
 };

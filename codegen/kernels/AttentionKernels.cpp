@@ -47,20 +47,25 @@ void AttentionEmitter::weigh(const Place &place, int64_t half, Values &scores, V
   for (size_t at = 2 * half; at < scores.size(); at += kValues)
     for (size_t i : {0, 1}) {
       const Score score = scoreAt(place, at / kValues, 2 * half + i);
-      Term full = masked(scores[at + i], place, score);
+      Term full =
+          problem.isScaledLate() ? term(scores[at + i]) : masked(scores[at + i], place, score);
       if (score.isSeen)
         full = term(score.isSeen).choose(full, full.constant(-kInfinity));
       scores[at + i] = full.get();
       top = top ? term(top).maximum(full).get() : full.get();
     }
   top = products.overRow(top, [&](Value a, Value b) { return term(a).maximum(term(b)).get(); });
-  Term now = term(largest).maximum(term(top));
+  const double factor = problem.scale * unit();
+  Term now = term(largest).maximum(problem.isScaledLate() ? term(top) * factor : term(top));
   // While a row sees nothing its exponentials are those of minus infinity, not NaN.
   Term base = now.equals(now.constant(-kInfinity)).choose(now.constant(0), now);
+  Term less = base * -1;
   Term shrinks = power(term(largest) - base), sum = term(total) * shrinks;
   for (size_t at = 2 * half; at < scores.size(); at += kValues)
     for (size_t i : {0, 1}) {
-      Term weight = power(term(scores[at + i]) - base);
+      Term score = term(scores[at + i]);
+      Term weight =
+          power(problem.isScaledLate() ? score.fma(score.constant(factor), less) : score - base);
       sum = sum + weight;
       if (auto factor = dropoutFactor(place, scoreAt(place, at / kValues, 2 * half + i)))
         weight = weight * *factor;
@@ -174,7 +179,9 @@ AttentionEmitter::OfQuery AttentionEmitter::ofQuery(Value head, Value row) {
     Value at = elementAt(lse, base(lse, head), row, math.constant(column));
     return (term(load(lse, at, 1, builder.getF32Type())) * unit()).get();
   };
-  return {number(0), number(1), rowProduct(head, row)};
+  if (!problem.isScaledLate())
+    return {number(0), number(1), rowProduct(head, row)};
+  return {((term(number(0)) + term(number(1))) * -1).get(), rowProduct(head, row)};
 }
 
 void AttentionEmitter::leave(const OfQuery &numbers, Value head, Value row) {
@@ -207,12 +214,16 @@ AttentionEmitter::differentiate(const Place &place,
       products.timesRows(owned[0], warpRow, streamed[0], tiles.streamed, problem.depth);
   const Values dweights =
       products.timesRows(owned[1], warpRow, streamed[1], tiles.streamed, problem.width);
+  const Term factor = term(number(problem.scale * unit()));
   Differentiated result;
   for (int64_t number = 0; number < static_cast<int64_t>(scores.size()); ++number) {
     const int64_t group = number / kValues, i = number % kValues;
     const Score at = scoreAt(place, group, i);
     const OfQuery query = ofQuery(group, i);
-    Term weight = power((masked(scores[number], place, at) - term(query[0])) - term(query[1]));
+    Term weight =
+        problem.isScaledLate()
+            ? power(term(scores[number]).fma(factor, term(query[0])))
+            : power((masked(scores[number], place, at) - term(query[0])) - term(query[1]));
     if (at.isSeen)
       weight = term(at.isSeen).choose(weight, weight.constant(0));
     Term gradient = term(dweights[number]), kept = weight;
@@ -221,16 +232,23 @@ AttentionEmitter::differentiate(const Place &place,
       kept = weight * *factor;
     }
     result.weights.push_back(kept.get());
-    result.products.push_back((weight * (gradient - term(query[2])) * problem.scale).get());
+    Term product = weight * (gradient - term(query.back()));
+    result.products.push_back((problem.element.isF16() ? product * problem.scale : product).get());
   }
   return result;
+}
+
+AttentionEmitter::Values AttentionEmitter::scaled(ValueRange sums) {
+  return llvm::map_to_vector(sums, [&](Value sum) {
+    return problem.element.isF16() ? sum : (term(sum) * problem.scale).get();
+  });
 }
 
 void AttentionEmitter::gradientByKeys() {
   const Matrices &q = tensors[0], &k = tensors[1], &v = tensors[2], &dy = tensors[5],
                  &dk = tensors.end()[-2], &dv = tensors.back();
   const int64_t heads = problem.heads / problem.shared;
-  for (int64_t i = 0; i < kOfQuery; ++i)
+  for (int64_t i = 0; i < problem.numbersOfQuery(); ++i)
     rowNumbers.push_back(shared({tiles.streamed}, builder.getF32Type()));
   forTiles(heads, problem.keys, false, [&](Value ofKeys, Value first) {
     loadTile(owned[0], k, ofKeys, first, tiles.owned());
@@ -269,9 +287,10 @@ void AttentionEmitter::gradientByKeys() {
                                            return ofTile(head, tile, isSeen, carried);
                                          });
                       });
-    store({Written{dk, owned[0], ArrayRef(sums).take_front(ofDepth)},
-           Written{dv, owned[1], ArrayRef(sums).drop_front(ofDepth)}},
-          ofKeys, first);
+    const Values dkSums = scaled(ArrayRef(sums).take_front(ofDepth));
+    store(
+        {Written{dk, owned[0], dkSums}, Written{dv, owned[1], ArrayRef(sums).drop_front(ofDepth)}},
+        ofKeys, first);
   });
 }
 
@@ -298,7 +317,7 @@ void AttentionEmitter::gradientByQueries() {
                                   problem.depth);
     };
     Values none = products.zeros(TileProducts::padded(problem.element, problem.depth));
-    const Values sums = overTiles(visitedKeys(first), none, ofTile);
+    const Values sums = scaled(overTiles(visitedKeys(first), none, ofTile));
     store(Written{dq, owned[0], sums}, head, first);
   });
 }
@@ -366,7 +385,7 @@ std::optional<int64_t> attentionScratch(Operation *op) {
   if (!isa<AttentionGradientOp>(op) || !isTaken(op))
     return std::nullopt;
   const AttentionProblem problem = AttentionProblem::of(op);
-  return AttentionEmitter::kOfQuery * problem.heads * problem.queries;
+  return problem.numbersOfQuery() * problem.heads * problem.queries;
 }
 
 FailureOr<SmallVector<KernelInfo>> addAttentionGradient(KernelModule &kernels, Operation *op,
