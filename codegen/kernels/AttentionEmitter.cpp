@@ -6,8 +6,10 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -28,6 +30,8 @@ constexpr int64_t kMostColumns = 128;
 constexpr int32_t kRegisters = 168;
 /// Vectors of a tile that a thread asks for before it stores the first.
 constexpr int64_t kMostInFlight = 16;
+/// Bytes that a copy into shared memory has at least.
+constexpr int64_t kLeastCopied = 4;
 
 template <typename Op> AttentionProblem problemOf(Op op) {
   AttentionProblem problem;
@@ -69,7 +73,7 @@ std::optional<AttentionTiles> AttentionTiles::of(const AttentionProblem &problem
     for (int64_t streamed = problem.isNarrow() && !problem.isGradient ? 64 : 32;
          streamed >= TileProducts::rightRows(problem.element); streamed /= 2)
       if (AttentionTiles tiles{warps, streamed}; tiles.sharedBytes(problem) <= kSharedBytes)
-        return tiles.forShort(problem);
+        return tiles.forShort(problem).inStages(problem);
   return std::nullopt;
 }
 
@@ -84,14 +88,24 @@ AttentionTiles AttentionTiles::forShort(const AttentionProblem &problem) const {
   return tiles;
 }
 
+/// In 16 bits the products of a tile take less time than the next one's way from memory. The forward would take
+/// registers for it that its fourth block on a multiprocessor needs.
+AttentionTiles AttentionTiles::inStages(const AttentionProblem &problem) const {
+  AttentionTiles tiles = *this;
+  tiles.stages = 2;
+  const bool isWorth = problem.isGradient && problem.isNarrow() &&
+                       std::max(problem.keys, problem.queries) > streamed;
+  return isWorth && tiles.sharedBytes(problem) <= kSharedBytes ? tiles : *this;
+}
+
 int64_t AttentionTiles::sharedBytes(const AttentionProblem &problem) const {
   auto bytes = [&](int64_t rows, int64_t columns) {
     return TileProducts::tileBytes(problem.element, rows, columns);
   };
-  int64_t sum = bytes(owned() + streamed, problem.depth) + bytes(streamed, problem.width);
+  const int64_t rows = stages * streamed;
+  int64_t sum = bytes(owned() + rows, problem.depth) + bytes(rows, problem.width);
   if (problem.isGradient)
-    sum += bytes(owned(), problem.width) +
-           problem.numbersOfQuery() * streamed * int64_t{sizeof(float)};
+    sum += bytes(owned(), problem.width) + problem.numbersOfQuery() * rows * int64_t{sizeof(float)};
   return sum;
 }
 
@@ -120,8 +134,8 @@ AttentionEmitter::AttentionEmitter(KernelFrame &frame, const AttentionProblem &p
   if (problem.isGradient && std::max(problem.keys, problem.queries) <= tiles.streamed)
     allowRegisters(function, kRegisters);
   owned[0] = tile(tiles.owned(), problem.depth);
-  streamed[0] = tile(tiles.streamed, problem.depth);
-  streamed[1] = tile(tiles.streamed, problem.width);
+  streamed[0] = tile(tiles.stages * tiles.streamed, problem.depth);
+  streamed[1] = tile(tiles.stages * tiles.streamed, problem.width);
   if (problem.isGradient) {
     owned[1] = tile(tiles.owned(), problem.width);
     scratch = frame.buffers.back();
@@ -162,26 +176,43 @@ Value AttentionEmitter::load(const Matrices &matrices, Value at, int64_t count, 
   return term(value).as(element).get();
 }
 
-/// Vector `number` of a tile, zero outside the matrix.
-Value AttentionEmitter::loadVectorOfTile(const Matrices &matrices, Value base, Value first,
-                                         int64_t rows, Value number, int64_t count) {
+AttentionEmitter::VectorPlace AttentionEmitter::vectorOfTile(const Matrices &matrices, Value base,
+                                                             Value first, int64_t rows,
+                                                             Value number, int64_t count) {
   const int64_t padded = TileProducts::padded(problem.element, matrices.columns);
-  Value row = math.plus(first, math.quotient(number, padded / count));
-  Value column = math.times(math.remainder(number, padded / count), count);
-  Value exists;
+  VectorPlace place;
+  place.row = math.quotient(number, padded / count);
+  place.column = math.times(math.remainder(number, padded / count), count);
+  Value row = math.plus(first, place.row), column = place.column;
   if (matrices.rows % rows != 0) {
-    exists = math.isBelow(row, math.constant(matrices.rows));
+    place.exists = math.isBelow(row, math.constant(matrices.rows));
     row = math.smaller(row, math.constant(matrices.rows - 1));
   }
   if (padded != matrices.columns) {
-    exists = both(exists, math.isBelow(column, math.constant(matrices.columns)));
+    place.exists = both(place.exists, math.isBelow(column, math.constant(matrices.columns)));
     column = math.smaller(column, math.constant(matrices.columns - count));
   }
-  Value value = load(matrices, elementAt(matrices, base, row, column), count, problem.element);
-  if (!exists)
-    return value;
-  Value zero = arith::ConstantOp::create(builder, location, builder.getZeroAttr(value.getType()));
-  return arith::SelectOp::create(builder, location, exists, value, zero);
+  place.from = elementAt(matrices, base, row, column);
+  return place;
+}
+
+void AttentionEmitter::copyAhead(const Buffer &from, Value element, Value to, ValueRange place,
+                                 int64_t count, Value exists) {
+  Value read;
+  if (exists)
+    read =
+        arith::SelectOp::create(builder, location, exists, math.constant(count), math.constant(0));
+  const bool isWhole = count * from.elementBytes() == kAccessBytes;
+  nvgpu::DeviceAsyncCopyOp::create(
+      builder, location, nvgpu::DeviceAsyncTokenType::get(builder.getContext()), to, place,
+      from.memory, ValueRange{element}, builder.getIndexAttr(count), read,
+      isWhole ? builder.getUnitAttr() : UnitAttr());
+}
+
+void AttentionEmitter::arrive() {
+  NVVM::CpAsyncCommitGroupOp::create(builder, location);
+  NVVM::CpAsyncWaitGroupOp::create(builder, location, 0);
+  barrier();
 }
 
 void AttentionEmitter::loadTile(Value tile, const Matrices &matrices, Value head, Value first,
@@ -189,30 +220,47 @@ void AttentionEmitter::loadTile(Value tile, const Matrices &matrices, Value head
   const int64_t padded = TileProducts::padded(problem.element, matrices.columns);
   const int64_t count = matrices.together(problem.element);
   const int64_t vectors = rows * padded / count, perThread = vectors / threads;
+  const bool isCopied =
+      matrices.buffer.element == problem.element && matrices.bytes(count) >= kLeastCopied;
   Value from = base(matrices, head);
-  auto put = [&](Value vector, Value number) {
-    Value row = math.quotient(number, padded / count);
-    Value column = math.times(math.remainder(number, padded / count), count);
+  auto read = [&](const VectorPlace &place) -> Value {
+    Value value = load(matrices, place.from, count, problem.element);
+    if (!place.exists)
+      return value;
+    Value zero = arith::ConstantOp::create(builder, location, builder.getZeroAttr(value.getType()));
+    return arith::SelectOp::create(builder, location, place.exists, value, zero);
+  };
+  auto put = [&](Value vector, const VectorPlace &place) {
+    const Value to[] = {place.row, place.column};
     if (count == 1)
-      memref::StoreOp::create(builder, location, vector, tile, ValueRange{row, column});
+      memref::StoreOp::create(builder, location, vector, tile, to);
     else
       vector::StoreOp::create(
-          builder, location, vector, tile, ValueRange{row, column},
-          /*nontemporal=*/false,
+          builder, location, vector, tile, to, /*nontemporal=*/false,
           llvm::MaybeAlign(count * problem.element.getIntOrFloatBitWidth() / 8));
   };
+  auto placeOf = [&](Value number) {
+    return vectorOfTile(matrices, from, first, rows, number, count);
+  };
+  auto copy = [&](const VectorPlace &place) {
+    copyAhead(matrices.buffer, place.from, tile, {place.row, place.column}, count, place.exists);
+  };
   if (vectors % threads == 0 && perThread <= kMostInFlight) {
-    Values loaded, numbers;
-    for (int64_t i = 0; i < perThread; ++i) {
-      numbers.push_back(math.plus(thread, i * threads));
-      loaded.push_back(loadVectorOfTile(matrices, from, first, rows, numbers.back(), count));
+    SmallVector<VectorPlace> places;
+    for (int64_t i = 0; i < perThread; ++i)
+      places.push_back(placeOf(math.plus(thread, i * threads)));
+    if (isCopied) {
+      llvm::for_each(places, copy);
+      return;
     }
-    for (auto [vector, number] : llvm::zip_equal(loaded, numbers))
-      put(vector, number);
+    const Values loaded = llvm::map_to_vector(places, read);
+    for (auto [vector, place] : llvm::zip_equal(loaded, places))
+      put(vector, place);
     return;
   }
   lanes.loop(thread, math.constant(vectors), threads, {}, [&](Value number, ValueRange) {
-    put(loadVectorOfTile(matrices, from, first, rows, number, count), number);
+    const VectorPlace place = placeOf(number);
+    isCopied ? copy(place) : put(read(place), place);
     return Values();
   });
 }
@@ -486,11 +534,21 @@ AttentionEmitter::Visited AttentionEmitter::visitedQueries(Value first) {
   return inOrder(visited);
 }
 
-AttentionEmitter::Values AttentionEmitter::overTiles(const Visited &visited, ValueRange before,
-                                                     TileBody body) {
+AttentionEmitter::Values AttentionEmitter::overTiles(const Stream &stream, const Visited &visited,
+                                                     ValueRange before, TileBody body) {
   auto over = [&](Value low, Value high, bool isSeen, ValueRange carried) {
-    return lanes.loop(low, high, 1, carried,
-                      [&](Value tile, ValueRange old) { return body(tile, isSeen, old); });
+    return lanes.loop(low, high, 1, carried, [&](Value tile, ValueRange old) {
+      if (tiles.stages == 1) {
+        barrier(); // the tile before has been read
+        bring(stream, tile);
+      }
+      arrive(); // and has been read, by now
+      if (tiles.stages > 1) {
+        Value next = math.plus(tile, 1);
+        lanes.ifHolds(math.isBelow(next, visited.high), [&] { bring(stream, next); });
+      }
+      return body(tile, isSeen, old);
+    });
   };
   if (!problem.isNarrow())
     return over(visited.low, visited.high, false, before);
@@ -505,11 +563,31 @@ AttentionEmitter::Values AttentionEmitter::overTiles(const Visited &visited, Val
   return carried;
 }
 
-void AttentionEmitter::stream(const Matrices &factors, const Matrices &others, Value head,
-                              Value from) {
-  barrier(); // the tile before has been read
-  loadTile(streamed[0], factors, head, from, tiles.streamed);
-  loadTile(streamed[1], others, head, from, tiles.streamed);
+Value AttentionEmitter::stageOf(Value memory, Value tile) {
+  if (tiles.stages == 1)
+    return memory;
+  auto whole = cast<MemRefType>(memory.getType());
+  SmallVector<int64_t> shape(whole.getShape()), strides(whole.getStridesAndOffset().first);
+  shape[0] = tiles.streamed;
+  auto layout = StridedLayoutAttr::get(builder.getContext(), ShapedType::kDynamic, strides);
+  auto type = MemRefType::get(shape, whole.getElementType(), layout, whole.getMemorySpace());
+  Value begin = math.times(math.remainder(tile, tiles.stages), tiles.streamed * strides[0]);
+  return memref::ReinterpretCastOp::create(builder, location, type, memory, OpFoldResult(begin),
+                                           getAsIndexOpFoldResult(builder.getContext(), shape),
+                                           getAsIndexOpFoldResult(builder.getContext(), strides));
+}
+
+void AttentionEmitter::bring(const Stream &stream, Value tile) {
+  Value from = math.times(tile, tiles.streamed);
+  loadTile(stageOf(streamed[0], tile), stream.factors, stream.head, from, tiles.streamed);
+  loadTile(stageOf(streamed[1], tile), stream.others, stream.head, from, tiles.streamed);
+  if (!rowNumbers.empty())
+    bringNumbers(stream.head, from, tile);
+}
+
+void AttentionEmitter::bringFirst(const Stream &stream, const Visited &visited) {
+  if (tiles.stages > 1)
+    lanes.ifHolds(math.isBelow(visited.low, visited.high), [&] { bring(stream, visited.low); });
 }
 
 } // namespace stow

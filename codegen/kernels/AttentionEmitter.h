@@ -44,8 +44,12 @@ struct AttentionTiles {
   int64_t sharedBytes(const AttentionProblem &problem) const;
   /// These, or smaller ones where few rows are streamed.
   AttentionTiles forShort(const AttentionProblem &problem) const;
+  /// These, with room for the next of the streamed tiles where that is worth it and fits.
+  AttentionTiles inStages(const AttentionProblem &problem) const;
 
   int64_t warps, streamed;
+  int64_t stages =
+      1; ///< streamed tiles in shared memory: the one at hand and, of 2, the one that comes
 };
 
 /// A tensor [heads..., rows, columns], and what lies where in it; [heads..., rows] has one column.
@@ -88,11 +92,21 @@ private:
                         mlir::Value column);
   /// `count` elements, a number or a vector, as elements of type `element`.
   mlir::Value load(const Matrices &matrices, mlir::Value at, int64_t count, mlir::Type element);
-  /// `rows` rows of matrix `head` from `first` on, by all threads of the block.
+  /// `rows` rows of matrix `head` from `first` on into a tile, by all threads of the block. They are there after arrive(): copied by cp.async where their elements are those of products, and lie so that it can.
   void loadTile(mlir::Value tile, const Matrices &matrices, mlir::Value head, mlir::Value first,
                 int64_t rows);
-  mlir::Value loadVectorOfTile(const Matrices &matrices, mlir::Value base, mlir::Value first,
-                               int64_t rows, mlir::Value number, int64_t count);
+  /// Of a vector of a tile row and column, its first element among the matrices', and whether there is one (i1;
+  /// null: always); what is not there is zero.
+  struct VectorPlace {
+    mlir::Value row, column, from, exists;
+  };
+  VectorPlace vectorOfTile(const Matrices &matrices, mlir::Value base, mlir::Value first,
+                           int64_t rows, mlir::Value number, int64_t count);
+  /// `count` elements from `element` on by cp.async.
+  void copyAhead(const Buffer &from, mlir::Value element, mlir::Value to, mlir::ValueRange place,
+                 int64_t count, mlir::Value exists);
+  /// Waits for what the block's threads have asked for, and for their reads before.
+  void arrive();
   /// A result, the warp's rows of it in registers, and an owned tile that nobody reads any more.
   struct Written {
     const Matrices &matrices;
@@ -129,7 +143,8 @@ private:
   struct Place {
     mlir::Value head, first, from;
     Streams streams;
-    bool isSeen; ///< every score of it
+    bool isSeen;      ///< every score of it
+    mlir::Value tile; ///< number of the streamed one
   };
   /// One score.
   struct Score {
@@ -162,9 +177,20 @@ private:
   /// Of queries, for keys from `first` on.
   Visited visitedQueries(mlir::Value first);
   Visited inOrder(Visited tiles);
+  /// What is streamed of one head: keys and values, or queries and dy with their numbers.
+  struct Stream {
+    const Matrices &factors, &others;
+    mlir::Value head;
+  };
   using TileBody = llvm::function_ref<Values(mlir::Value tile, bool isSeen, mlir::ValueRange)>;
   /// Runs `body` over them, apart for those that are seen whole: a mask takes longer there than in f32.
-  Values overTiles(const Visited &visited, mlir::ValueRange before, TileBody body);
+  /// With two stages the first has been asked for, and each asks for the next.
+  Values overTiles(const Stream &stream, const Visited &visited, mlir::ValueRange before,
+                   TileBody body);
+  void bringFirst(const Stream &stream, const Visited &visited);
+  void bring(const Stream &stream, mlir::Value tile);
+  /// Where streamed tile number `tile` lies in a memory of all stages.
+  mlir::Value stageOf(mlir::Value memory, mlir::Value tile);
   mlir::Value tilesUpTo(mlir::Value rows) {
     return math.quotient(math.plus(rows, tiles.streamed - 1), tiles.streamed);
   }
@@ -175,8 +201,6 @@ private:
   mlir::Value clamped(mlir::Value row, int64_t rows, int64_t tileRows) {
     return rows % tileRows == 0 ? row : math.smaller(row, math.constant(rows - 1));
   }
-  /// Streams a tile of the keys and values, or of the queries and dy.
-  void stream(const Matrices &factors, const Matrices &others, mlir::Value head, mlir::Value from);
 
   //===-- Forward ---------------------------------------------------------------------------===//
 
@@ -197,7 +221,7 @@ private:
   /// Row `row` of dy times that of y: the same in the four threads that share it.
   mlir::Value rowProduct(mlir::Value head, mlir::Value row);
   /// The numbers of the streamed queries, which the kernel before has left, into shared memory.
-  void shareQueries(mlir::Value head, mlir::Value from);
+  void bringNumbers(mlir::Value head, mlir::Value from, mlir::Value tile);
   struct Differentiated {
     Values weights;  ///< as the values are multiplied with
     Values products; ///< gradients of the products of queries and keys

@@ -119,21 +119,24 @@ void AttentionEmitter::attention() {
     Values carried = products.zeros(TileProducts::padded(problem.element, problem.width));
     const size_t sums = carried.size();
     carried.append({number(-kInfinity), number(-kInfinity), number(0), number(0)});
+    const Stream stream{k, v, headOfKeys(head)};
+    const Visited visited = visitedKeys(first);
+    bringFirst(stream, visited);
+    arrive();
     auto ofTile = [&](Value tile, bool isSeen, ValueRange before) {
-      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys, isSeen};
-      stream(k, v, headOfKeys(head), place.from);
-      barrier();
-      Values scores =
-          products.timesRows(owned[0], warpRow, streamed[0], tiles.streamed, problem.depth);
+      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys, isSeen, tile};
+      Values scores = products.timesRows(owned[0], warpRow, stageOf(streamed[0], place.tile),
+                                         tiles.streamed, problem.depth);
       Values next(before);
       for (int64_t half : {0, 1})
         weigh(place, half, scores, next);
-      llvm::copy(products.addWeighted(ArrayRef(next).take_front(sums), scores, streamed[1],
-                                      tiles.streamed, problem.width),
+      llvm::copy(products.addWeighted(ArrayRef(next).take_front(sums), scores,
+                                      stageOf(streamed[1], place.tile), tiles.streamed,
+                                      problem.width),
                  next.begin());
       return next;
     };
-    carried = overTiles(visitedKeys(first), carried, ofTile);
+    carried = overTiles(stream, visited, carried, ofTile);
     finish(head, first, carried);
     store(Written{y, owned[0], ArrayRef(carried).take_front(sums)}, head, first);
   });
@@ -195,13 +198,11 @@ void AttentionEmitter::leave(const OfQuery &numbers, Value head, Value row) {
   });
 }
 
-void AttentionEmitter::shareQueries(Value head, Value from) {
+void AttentionEmitter::bringNumbers(Value head, Value from, Value tile) {
   lanes.loop(thread, math.constant(tiles.streamed), threads, {}, [&](Value number, ValueRange) {
     Value row = clamped(math.plus(from, number), problem.queries, tiles.streamed);
     for (auto [i, place] : llvm::enumerate(rowNumbers)) {
-      Value left = memref::LoadOp::create(builder, location, scratch.memory,
-                                          ValueRange{placeLeft(i, head, row)});
-      memref::StoreOp::create(builder, location, left, place, number);
+      copyAhead(scratch, placeLeft(i, head, row), stageOf(place, tile), number, 1, {});
     }
     return Values();
   });
@@ -210,10 +211,10 @@ void AttentionEmitter::shareQueries(Value head, Value from) {
 AttentionEmitter::Differentiated
 AttentionEmitter::differentiate(const Place &place,
                                 llvm::function_ref<OfQuery(int64_t, int64_t)> ofQuery) {
-  const Values scores =
-      products.timesRows(owned[0], warpRow, streamed[0], tiles.streamed, problem.depth);
-  const Values dweights =
-      products.timesRows(owned[1], warpRow, streamed[1], tiles.streamed, problem.width);
+  const Values scores = products.timesRows(owned[0], warpRow, stageOf(streamed[0], place.tile),
+                                           tiles.streamed, problem.depth);
+  const Values dweights = products.timesRows(owned[1], warpRow, stageOf(streamed[1], place.tile),
+                                             tiles.streamed, problem.width);
   const Term factor = term(number(problem.scale * unit()));
   Differentiated result;
   for (int64_t number = 0; number < static_cast<int64_t>(scores.size()); ++number) {
@@ -249,7 +250,7 @@ void AttentionEmitter::gradientByKeys() {
                  &dk = tensors.end()[-2], &dv = tensors.back();
   const int64_t heads = problem.heads / problem.shared;
   for (int64_t i = 0; i < problem.numbersOfQuery(); ++i)
-    rowNumbers.push_back(shared({tiles.streamed}, builder.getF32Type()));
+    rowNumbers.push_back(shared({tiles.stages * tiles.streamed}, builder.getF32Type()));
   forTiles(heads, problem.keys, false, [&](Value ofKeys, Value first) {
     loadTile(owned[0], k, ofKeys, first, tiles.owned());
     loadTile(owned[1], v, ofKeys, first, tiles.owned());
@@ -257,15 +258,19 @@ void AttentionEmitter::gradientByKeys() {
     const size_t ofDepth = sums.size();
     sums.append(products.zeros(TileProducts::padded(problem.element, problem.width)));
     const Visited visited = visitedQueries(first);
+    auto streamOf = [&](Value number) {
+      return Stream{q, dy, math.plus(math.times(ofKeys, problem.shared), number)};
+    };
+    if (problem.shared == 1)
+      bringFirst(streamOf(math.constant(0)), visited);
+    arrive();
     auto ofTile = [&](Value head, Value tile, bool isSeen, ValueRange before) {
-      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Queries, isSeen};
-      stream(q, dy, head, place.from);
-      shareQueries(head, place.from);
-      barrier();
+      const Place place{head,   first, math.times(tile, tiles.streamed), Streams::Queries,
+                        isSeen, tile};
       auto ofColumn = [&](int64_t group, int64_t i) {
         Value column = products.columnOf(group, i);
         auto number = [&](Value numbers) -> Value {
-          return memref::LoadOp::create(builder, location, numbers, column);
+          return memref::LoadOp::create(builder, location, stageOf(numbers, place.tile), column);
         };
         OfQuery numbers;
         for (Value place : rowNumbers)
@@ -273,16 +278,23 @@ void AttentionEmitter::gradientByKeys() {
         return numbers;
       };
       const Differentiated tileOf = differentiate(place, ofColumn);
-      Values next = products.addWeighted(before.take_front(ofDepth), tileOf.products, streamed[0],
-                                         tiles.streamed, problem.depth);
-      next.append(products.addWeighted(before.drop_front(ofDepth), tileOf.weights, streamed[1],
-                                       tiles.streamed, problem.width));
+      Values next =
+          products.addWeighted(before.take_front(ofDepth), tileOf.products,
+                               stageOf(streamed[0], place.tile), tiles.streamed, problem.depth);
+      next.append(products.addWeighted(before.drop_front(ofDepth), tileOf.weights,
+                                       stageOf(streamed[1], place.tile), tiles.streamed,
+                                       problem.width));
       return next;
     };
     sums = lanes.loop(math.constant(0), math.constant(problem.shared), 1, sums,
                       [&](Value number, ValueRange before) {
-                        Value head = math.plus(math.times(ofKeys, problem.shared), number);
-                        return overTiles(visited, before,
+                        const Stream stream = streamOf(number);
+                        Value head = stream.head;
+                        if (problem.shared > 1 && tiles.stages > 1) {
+                          barrier(); // the last tile of the head before has been read
+                          bringFirst(stream, visited);
+                        }
+                        return overTiles(stream, visited, before,
                                          [&](Value tile, bool isSeen, ValueRange carried) {
                                            return ofTile(head, tile, isSeen, carried);
                                          });
@@ -301,6 +313,8 @@ void AttentionEmitter::gradientByQueries() {
   forTiles(problem.heads, problem.queries, hasDiagonal, [&](Value head, Value first) {
     loadTile(owned[0], q, head, first, tiles.owned());
     loadTile(owned[1], dy, head, first, tiles.owned());
+    const Stream stream{k, v, headOfKeys(head)};
+    const Visited visited = visitedKeys(first);
     OfQuery ofRows[2];
     for (int64_t half : {0, 1}) {
       Value row = ownRow(first, 2 * half);
@@ -308,16 +322,16 @@ void AttentionEmitter::gradientByQueries() {
       leave(ofRows[half], head, row);
     }
     auto ofTile = [&](Value tile, bool isSeen, ValueRange before) {
-      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys, isSeen};
-      stream(k, v, headOfKeys(head), place.from);
-      barrier();
+      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys, isSeen, tile};
       const Differentiated tileOf =
           differentiate(place, [&](int64_t, int64_t i) { return ofRows[i / 2]; });
-      return products.addWeighted(before, tileOf.products, streamed[0], tiles.streamed,
-                                  problem.depth);
+      return products.addWeighted(before, tileOf.products, stageOf(streamed[0], place.tile),
+                                  tiles.streamed, problem.depth);
     };
+    bringFirst(stream, visited);
+    arrive();
     Values none = products.zeros(TileProducts::padded(problem.element, problem.depth));
-    const Values sums = scaled(overTiles(visitedKeys(first), none, ofTile));
+    const Values sums = scaled(overTiles(stream, visited, none, ofTile));
     store(Written{dq, owned[0], sums}, head, first);
   });
 }

@@ -1,11 +1,11 @@
 // RUN: stowage-opt %s --stow-kernels-to-nvvm='chip=sm_80' | sed 's/\\0A/\n/g; s/\\09/ /g' | FileCheck %s
 
 // Tests that attention's products are those of tensor cores where its tensors have 16 bits, from tiles in
-// shared memory that are read 16 bytes at a time, without atomics and without exponentials by polynomials.
+// shared memory that are brought 16 bytes at a time, without atomics and without exponentials by polynomials.
 // CHECK:     .entry k0_attention
 // CHECK:     .maxntid 128
 // CHECK-NOT: atom.
-// CHECK:     ld.global.v4.b32
+// CHECK:     cp.async.cg.shared.global {{.*}}, 16;
 // CHECK:     ldmatrix.sync.aligned.m8n8.x4.shared.b16
 // CHECK:     mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK:     ex2.approx.ftz.f32
