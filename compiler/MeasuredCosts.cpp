@@ -84,10 +84,7 @@ OwningOpRef<ModuleOp> placeWholeStep(ModuleOp prepared, const Target &target) {
   keepStepAlone(*step);
   runStage(*step, "measure", [&](PassManager &manager) {
     addSharePasses(manager, target);
-    PackBuffersPassOptions packing;
-    packing.alignment = target.alignment();
-    packing.workspaceAlignment = target.workspaceAlignment();
-    addPlacePasses(manager, packing);
+    addPlacePasses(manager, packingFor(target));
   });
   return step;
 }

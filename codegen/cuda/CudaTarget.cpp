@@ -114,8 +114,6 @@ bool CudaTarget::decomposes(Operation *op) const {
 /// some engines need for counters alone, 131 bytes on an h100, is not looked at: 51,389,587 bytes instead of
 /// 51,389,456 are no reason to read and write the 411 MB of VGG-16's first convolution in bf16 once more.
 bool CudaTarget::isAsGoodAsApart(Conv2dMapOp op) const {
-  if (libraryCall(op).empty())
-    return false;
   const Command fused = convolutionCommand(op, libraryCall(op));
   Command alone = host::libraryCommand(op, "convolution");
   alone.operands = {alone.operands[0], alone.operands[1], alone.operands.back()};
@@ -217,7 +215,8 @@ LogicalResult CudaTarget::completeCommand(Operation *op, Command &command) const
     setEpilogue(command, *epilogue);
   if (ReduceSumOp sum = sumBeside(op))
     setSum(command, *summedFactor(op, sum));
-  if (isa<MatmulOp, ProductMapOp>(op) && products == F32Products::Tf32)
+  if (isa<MatmulOp, ProductMapOp>(op) && products == F32Products::Tf32 &&
+      tensorType(op->getOperand(0)).getElementType().isF32())
     command.ints["tf32"] = {1};
   if (!isConvolution(command))
     return success();
@@ -256,7 +255,7 @@ Target::Requirements CudaTarget::queryMatmul(Operation *op) const {
   Bytes most = 0;
   for (const Chip &chip : chips)
     most = std::max(most, chip.matmulWorkspaceBytes);
-  const Bytes room = std::min(most, alignUp(parts, 256));
+  const Bytes room = std::min(most, alignUp(parts, workspaceAlignment()));
   const std::string library = absl::StrCat("cublaslt", epilogueWords(op));
   requirements.choices = {{absl::StrCat(library, " within ", room, " bytes"), room, 1},
                           {library + " without scratch", 0, kSlowdownWithoutScratch}};

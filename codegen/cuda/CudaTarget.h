@@ -53,8 +53,8 @@ public:
   /// Vectors of the kernels and of the libraries take up to 16 bytes; cuDNN is told of 64.
   Bytes alignment() const override { return 64; }
 
-  /// cublasLtMatmul: the workspace "must be 256B aligned". What cuDNN needs is not documented.
-  Bytes workspaceAlignment() const override { return 256; }
+  /// As cuBLASLt asks; what cuDNN needs is not documented.
+  Bytes workspaceAlignment() const override { return kWorkspaceAlignment; }
 
   /// What its generated kernel takes; no call of a library takes a tensor with gaps.
   bool takesPart(mlir::Operation *op, unsigned position,

@@ -75,9 +75,7 @@ StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp>
   Liveness liveness(graph);
   choice.livePeakBytes = liveness.transientPeak() + liveness.stateBytes();
   auto pack = [&](PassManager &manager) {
-    PackBuffersPassOptions packing;
-    packing.alignment = target.alignment();
-    packing.workspaceAlignment = target.workspaceAlignment();
+    PackBuffersPassOptions packing = packingFor(target);
     packing.work = packingWork;
     packing.enough = enough;
     addPackPasses(manager, packing);

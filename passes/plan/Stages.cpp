@@ -41,6 +41,13 @@ void addSharePasses(PassManager &manager, const Target &target, Bytes wantedLive
   manager.addPass(createVerifyOrderedPass());
 }
 
+PackBuffersPassOptions packingFor(const Target &target) {
+  PackBuffersPassOptions packing;
+  packing.alignment = target.alignment();
+  packing.workspaceAlignment = target.workspaceAlignment();
+  return packing;
+}
+
 void addPackPasses(PassManager &manager, PackBuffersPassOptions options) {
   manager.addPass(createPackBuffersPass(options));
 }

@@ -32,6 +32,9 @@ mlir::OwningOpRef<mlir::ModuleOp> withPlacesInside(mlir::ModuleOp prepared, cons
 void addSharePasses(mlir::PassManager &manager, const Target &target,
                     Bytes wantedLive = std::numeric_limits<Bytes>::max());
 
+/// Buffers and workspaces as `target` wants them aligned.
+PackBuffersPassOptions packingFor(const Target &target);
+
 /// Packing alone; addPlacedChecks replays what it gives.
 void addPackPasses(mlir::PassManager &manager, PackBuffersPassOptions options = {});
 void addPlacedChecks(mlir::PassManager &manager);

@@ -59,6 +59,9 @@ inline std::string wordsOf(const ProductEpilogue &epilogue) {
 inline constexpr int64_t kPreactivationStep = 8;
 inline constexpr int64_t kEpilogueAlignment = 16;
 
+/// cublasLtMatmul: the workspace "must be 256B aligned".
+inline constexpr int64_t kWorkspaceAlignment = 256;
+
 inline void setEpilogue(Command &command, const ProductEpilogue &epilogue) {
   command.ints["function"] = {static_cast<int64_t>(epilogue.function)};
   auto set = [&](const char *role, std::optional<size_t> operand) {

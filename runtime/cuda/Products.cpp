@@ -37,9 +37,7 @@ constexpr int kAuxPointer = 11, kAuxLeading = 12;
 constexpr int kBatchCount = 5, kBatchStride = 6, kMaxWorkspace = 1, kReductionSchemes = 3;
 constexpr int kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7, kAlignmentD = 8;
 constexpr uint32_t kReduceInComputeType = 2; ///< parts of a sum are added in f32
-constexpr Address kWorkspaceAlignment =
-    256;                                 ///< cublasLtMatmul's documentation: "must be 256B aligned"
-constexpr uint32_t kMostAlignment = 256; ///< more makes no difference to the library
+constexpr uint32_t kMostAlignment = 256;     ///< more makes no difference to the library
 constexpr int kOpNone = 0, kOpTranspose = 1;
 constexpr uint32_t kEpilogueDefault = 1, kEpilogueBias = 4;
 constexpr uint32_t kEpilogueRelu = 2, kEpilogueGelu = 32, kEpilogueGeluGradient = 64 | 128;

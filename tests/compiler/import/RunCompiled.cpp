@@ -77,12 +77,9 @@ OwningOpRef<ModuleOp> placed(ModuleOp model, const Target &target) {
   });
   addKernels(*module, target);
   OwningOpRef<ModuleOp> bound = withStateBound(*module);
-  PackBuffersPassOptions packing;
-  packing.alignment = target.alignment();
-  packing.workspaceAlignment = target.workspaceAlignment();
   runStage(*bound, "place", [&](PassManager &manager) {
     addSharePasses(manager, target);
-    addPlacePasses(manager, packing);
+    addPlacePasses(manager, packingFor(target));
   });
   return bound;
 }
