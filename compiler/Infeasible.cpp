@@ -300,8 +300,22 @@ Error infeasible(ModelSteps &steps, ModelStep &step, const CompileOptions &optio
 
 void addRemedies(Verdict &verdict, ModelSteps &steps, ModelStep &step,
                  const CompileOptions &options, const Plan &plan) {
-  BudgetPlanner &planner = step.planner();
   const Bytes limit = verdict.usableBytes;
+  auto stillTooMuch = [&](const Plan &least) {
+    return absl::StrCat(formatBytesExact(least.arenaBytes), inMoreTime(least, plan), ", still ",
+                        formatBytes(least.arenaBytes - limit), " too much");
+  };
+  // No plan is smaller than the state: looking for the smallest one, and for what other steps take, would be for figures alone.
+  if (limit < plan.persistentBytes)
+    if (const StepChoice quick = nearlySmallest(step); !quick.isRefused()) {
+      const Plan least = planOf(*quick.placed, step.costs);
+      verdict.remedies = remediesOf(least);
+      verdict.remediesOf =
+          absl::StrCat("of a plan near the smallest of this step, ", stillTooMuch(least),
+                       " (its state alone is ", formatBytes(least.persistentBytes), ")");
+      return;
+    }
+  BudgetPlanner &planner = step.planner();
   if (const std::optional<StepChoice> choice = planner.plan(limit)) {
     const Plan within = planOf(*choice->placed, step.costs);
     verdict.remedies = remediesOf(plan);
@@ -317,9 +331,7 @@ void addRemedies(Verdict &verdict, ModelSteps &steps, ModelStep &step,
   BatchRemedy batch = smallerBatch(steps, step, smallest, least, options, limit);
   verdict.remedies =
       remedies(steps, step, least, options, limit, smallestInF32(steps, step), batch.remedies);
-  verdict.remediesOf = absl::StrCat("of the smallest plan of this step, ",
-                                    formatBytesExact(least.arenaBytes), inMoreTime(least, plan),
-                                    ", still ", formatBytes(least.arenaBytes - limit), " too much");
+  verdict.remediesOf = "of the smallest plan of this step, " + stillTooMuch(least);
   verdict.remedyMissing = batch.missing;
 }
 

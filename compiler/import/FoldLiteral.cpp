@@ -47,6 +47,15 @@ Shape broadcast(const Shape &a, const Shape &b) {
 
 namespace {
 
+/// From one element of `x`, broadcast to `shape`, to the next of each dimension: 0 where it is repeated.
+Shape stridesIn(const Literal &x, const Shape &shape) {
+  Shape strides(shape.size(), 0);
+  for (size_t d = x.shape.size(), stride = 1, lead = shape.size() - d; d-- > 0;
+       stride *= x.shape[d])
+    strides[lead + d] = x.shape[d] == 1 ? 0 : stride;
+  return strides;
+}
+
 /// The elements of a tensor of `shape`, of which `strides` are 0 where it is broadcast, from dimension `d` on.
 template <typename T>
 void expand(const T *from, const Shape &shape, const Shape &strides, size_t d, std::vector<T> &to) {
@@ -71,10 +80,7 @@ Literal expanded(const Literal &x, const Shape &shape) {
   const int64_t count = limitedCount(shape);
   if (count == 0)
     return y;
-  Shape strides(shape.size(), 0);
-  for (size_t d = x.shape.size(), stride = 1, lead = shape.size() - d; d-- > 0;
-       stride *= x.shape[d])
-    strides[lead + d] = x.shape[d] == 1 ? 0 : stride;
+  const Shape strides = stridesIn(x, shape);
   if (x.isFloat()) {
     y.floats.reserve(count);
     expand(x.floats.data(), shape, strides, 0, y.floats);
@@ -163,23 +169,44 @@ Literal arithmetic(const Site &site) {
   return y;
 }
 
+/// Two literals broadcast to one shape, which neither of them is copied for: masks of positions have millions of elements.
+class Pairs {
+public:
+  Pairs(const Literal &a, const Literal &b, Shape common)
+      : shape(std::move(common)), ofA(stridesIn(a, shape)), ofB(stridesIn(b, shape)) {}
+
+  /// Calls take(i, j) with the places of a's and b's element for each element in order.
+  template <typename Take>
+  void forEach(Take take, size_t d = 0, int64_t i = 0, int64_t j = 0) const {
+    if (d == shape.size())
+      return take(i, j);
+    for (int64_t n = 0; n < shape[d]; ++n, i += ofA[d], j += ofB[d])
+      d + 1 == shape.size() ? take(i, j) : forEach(take, d + 1, i, j);
+  }
+
+private:
+  const Shape shape, ofA, ofB;
+};
+
 /// Compares element by element: with the order of doubles where one side is of floats, else with that of the integers' type.
 template <typename Holds> Literal compared(const Literal &a, const Literal &b, Holds holds) {
-  Literal y{ElementType::Bool, a.shape, {}, {}};
-  y.ints.reserve(a.size());
-  const bool ofFloats = a.isFloat() || b.isFloat();
-  for (int64_t i = 0; i < a.size(); ++i)
-    y.ints.push_back(ofFloats ? holds(a.number(i), b.number(i), std::less<double>())
-                              : holds(a.ints[i], b.ints[i], [&](int64_t p, int64_t q) {
-                                  return lessThan(a.type, p, q);
-                                }));
+  Literal y{ElementType::Bool, broadcast(a.shape, b.shape), {}, {}};
+  y.ints.reserve(limitedCount(y.shape));
+  const Pairs pairs(a, b, y.shape);
+  if (a.isFloat() || b.isFloat())
+    pairs.forEach([&](int64_t i, int64_t j) {
+      y.ints.push_back(holds(a.number(i), b.number(j), std::less<double>()));
+    });
+  else
+    pairs.forEach([&](int64_t i, int64_t j) {
+      y.ints.push_back(holds(a.ints[i], b.ints[j],
+                             [&](int64_t p, int64_t q) { return lessThan(a.type, p, q); }));
+    });
   return y;
 }
 
 Literal compare(const Site &site) {
-  const Shape shape = broadcast(site.in(0).shape, site.in(1).shape);
-  limitedCount(shape);
-  const Literal a = expanded(site.in(0), shape), b = expanded(site.in(1), shape);
+  const Literal &a = site.in(0), &b = site.in(1);
   const std::string &op = site.node.type;
   if (op == "Equal")
     return compared(a, b, [](auto p, auto q, auto) { return p == q; });

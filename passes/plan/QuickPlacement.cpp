@@ -36,9 +36,7 @@ public:
     };
     if (!other && fits(other))
       return result;
-    schedule::PlanOptions cutsAlone;
-    cutsAlone.effort = 0;
-    schedule::Planner planner(problem, cutsAlone);
+    schedule::Planner planner(problem, cutsAlone());
     // Schedules count state that the graph holds; this is the rest.
     const Bytes outside = stateBytes() - problem.pinnedBytes();
     const Bytes room = alignUp(budget, target.alignment()) - outside;
@@ -68,11 +66,15 @@ public:
     return result;
   }
 
-  /// The schedule for the least live bytes, which is packed where these are within the budget.
+  /// The schedule for the least live bytes, packed once.
+  StepChoice least() {
+    schedule::Planner planner(problem, cutsAlone());
+    return placed(planner.smallest().solution, kPackingWork, 0);
+  }
+
+  /// The same, which is packed where these are within the budget.
   Bytes placeLeast() {
-    schedule::PlanOptions cutsAlone;
-    cutsAlone.effort = 0;
-    schedule::Planner planner(problem, cutsAlone);
+    schedule::Planner planner(problem, cutsAlone());
     const schedule::FrontierRow least = planner.smallest();
     // As far apart as the schedules that a whole plan asks for.
     const Bytes percent = schedule::percentOf(planner.inputOrderPeak(), 1);
@@ -83,6 +85,12 @@ public:
   }
 
 private:
+  static schedule::PlanOptions cutsAlone() {
+    schedule::PlanOptions options;
+    options.effort = 0;
+    return options;
+  }
+
   StepProblem problemOf(ModuleOp module) const {
     return buildStepProblem(stepGraph(module), costs, target.alignment());
   }
@@ -104,19 +112,23 @@ private:
   Bytes arenaOf(const std::optional<schedule::Solution> &solution, Bytes most) {
     StepChoice choice;
     for (auto [work, enough] : {std::pair(kPackingWork, Bytes(0)), {kMorePackingWork, most}}) {
-      OwningOpRef<ModuleOp> module = cast<ModuleOp>(bound->clone());
-      Bytes wantedLive = std::numeric_limits<Bytes>::max();
-      if (solution) {
-        applySchedule(stepGraph(*module), problemOf(*module), *solution);
-        wantedLive = schedule::verify(problem, *solution).peakBytes;
-      }
-      choice = maker.make("schedule", std::move(module), work, wantedLive, enough);
+      choice = placed(solution, work, enough);
       if (choice.isRefused())
         break;
       if (choice.arenaBytes <= budget || choice.livePeakBytes > most)
         break;
     }
     return choice.arenaBytes;
+  }
+
+  StepChoice placed(const std::optional<schedule::Solution> &solution, int64_t work, Bytes enough) {
+    OwningOpRef<ModuleOp> module = cast<ModuleOp>(bound->clone());
+    Bytes wantedLive = std::numeric_limits<Bytes>::max();
+    if (solution) {
+      applySchedule(stepGraph(*module), problemOf(*module), *solution);
+      wantedLive = schedule::verify(problem, *solution).peakBytes;
+    }
+    return maker.make("schedule", std::move(module), work, wantedLive, enough);
   }
 
   const Bytes budget;
@@ -162,6 +174,24 @@ Bytes leastPlacement(Bytes budget, const ModelStep &step) {
     arenaBytes = std::max(arenaBytes, place(*halves.first));
   return EvaluationPlanner(last, step.costs, step.target(), step.evaluation(), {})
       .leastFrom(arenaBytes);
+}
+
+StepChoice nearlySmallest(const ModelStep &step) {
+  const int64_t batches = batchesPerStep(step.module());
+  StepHalves halves;
+  if (batches > 1)
+    halves = splitHalves(step.module());
+  ModuleOp last = halves.last ? *halves.last : step.module();
+  auto place = [&](ModuleOp graph) {
+    return Placer(std::numeric_limits<Bytes>::max(), graph, step.costs, step.target()).least();
+  };
+  StepChoice choice = place(*withoutEvaluation(last));
+  if (choice.isRefused())
+    return choice;
+  EvaluationPlanner evaluation(last, step.costs, step.target(), step.evaluation(), {});
+  choice = evaluation.joinedWithin(evaluation.leastFrom(choice.arenaBytes), std::move(choice));
+  return halves.first ? joinChoices(place(*halves.first), std::move(choice), batches - 1)
+                      : std::move(choice);
 }
 
 } // namespace stow

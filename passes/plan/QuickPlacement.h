@@ -24,4 +24,7 @@ QuickPlacement placeWithin(Bytes budget, const ModelStep &step, const StepChoice
 /// alone find. Above `budget` no more than a bound of it.
 Bytes leastPlacement(Bytes budget, const ModelStep &step);
 
+/// A plan near the smallest: the schedule for the least live bytes that cuts alone find. Refused where the checks refuse it.
+StepChoice nearlySmallest(const ModelStep &step);
+
 } // namespace stow

@@ -4,6 +4,7 @@
 #include "llvm/ADT/StringSwitch.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 using namespace mlir;
@@ -317,7 +318,20 @@ MaskContent readContent(const Mask &mask, int64_t rows, int64_t keys) {
 
 } // namespace
 
-SmallVector<std::pair<Mask, MaskContent>> readMask(const Mask &mask, int64_t rows, int64_t keys) {
+MaskContent MaskReader::contentOf(const Mask &mask, int64_t rows, int64_t keys) {
+  auto constant = mask.value.getDefiningOp<ConstantOp>();
+  if (!constant)
+    return readContent(mask, rows, keys);
+  const Constant key = {constant.getValue().getAsOpaquePointer(), mask.keeps,
+                        std::bit_cast<uint64_t>(mask.excluded), rows, keys};
+  auto known = constants.find(key);
+  if (known == constants.end())
+    known = constants.emplace(key, readContent(mask, rows, keys)).first;
+  return known->second;
+}
+
+SmallVector<std::pair<Mask, MaskContent>> MaskReader::read(const Mask &mask, int64_t rows,
+                                                           int64_t keys) {
   const Mask choice = asChoice(mask);
   const bool isAligned = mask.isBoolean() || !isReshaped(mask.value, withoutLead(mask.value));
   if (choice.isBoolean() && choice.excluded == -kInfinity && isAligned) {
@@ -330,11 +344,11 @@ SmallVector<std::pair<Mask, MaskContent>> readMask(const Mask &mask, int64_t row
       if (!band.isAll())
         masks.push_back({choice, {Leaves::Band, band, true, true}});
       for (const Mask &part : seen.rest)
-        masks.push_back({part, readContent(part, rows, keys)});
+        masks.push_back({part, contentOf(part, rows, keys)});
       return masks;
     }
   }
-  return {{mask, readContent(mask, rows, keys)}};
+  return {{mask, contentOf(mask, rows, keys)}};
 }
 
 } // namespace stow

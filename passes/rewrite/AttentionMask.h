@@ -11,7 +11,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace stow {
@@ -68,9 +70,22 @@ struct MaskContent {
   bool isInfinite = false; ///< what it does not leave is minus infinity
 };
 
-/// What a mask of scores [..., rows, keys] holds: itself, or, of one whose exclusions are minus infinity, the band of positions and
-/// the rest, which all have to hold.
-llvm::SmallVector<std::pair<Mask, MaskContent>> readMask(const Mask &mask, int64_t rows,
-                                                         int64_t keys);
+/// Reads masks of scores [..., rows, keys]. The layers of a model often share one, or have equal ones: what a constant holds is
+/// looked at once.
+class MaskReader {
+public:
+  /// What a mask holds: itself, or, of one whose exclusions are minus infinity, the band of positions and the rest, which all have
+  /// to hold.
+  llvm::SmallVector<std::pair<Mask, MaskContent>> read(const Mask &mask, int64_t rows,
+                                                       int64_t keys);
+
+private:
+  /// Elements, what a boolean's mean, the bits of what they put in place of a score, rows, keys.
+  using Constant = std::tuple<const void *, bool, uint64_t, int64_t, int64_t>;
+
+  MaskContent contentOf(const Mask &mask, int64_t rows, int64_t keys);
+
+  std::map<Constant, MaskContent> constants;
+};
 
 } // namespace stow

@@ -242,8 +242,9 @@ private:
 
 class Tiling {
 public:
-  Tiling(Chain &chain, const Target &target)
-      : chain(chain), target(target), builder(chain.mix), location(chain.product.getLoc()) {}
+  Tiling(Chain &chain, const Target &target, MaskReader &reader)
+      : chain(chain), target(target), reader(reader), builder(chain.mix),
+        location(chain.product.getLoc()) {}
 
   /// Replaces the chain; leaves it as it is, and false, where shapes, masks or the target do not fit.
   void run() {
@@ -296,7 +297,7 @@ private:
   bool readMasks() {
     SmallVector<std::pair<Mask, MaskContent>> masks; // that leave something out
     for (const Mask &mask : chain.masks)
-      for (const auto &part : readMask(mask, rows, keys))
+      for (const auto &part : reader.read(mask, rows, keys))
         if (part.second.leaves != Leaves::All)
           masks.push_back(part);
     const bool keepsOne = keepAKey(masks);
@@ -481,6 +482,7 @@ private:
 
   Chain &chain;
   const Target &target;
+  MaskReader &reader;
   OpBuilder builder;
   Location location;
   int64_t rows = 0, keys = 0;
@@ -495,10 +497,11 @@ struct TileAttentionPass : impl::TileAttentionPassBase<TileAttentionPass> {
   explicit TileAttentionPass(const Target &target) : target(target) {}
 
   void runOnOperation() override {
+    MaskReader reader;
     for (auto graph : getOperation().getOps<func::FuncOp>())
       for (SoftmaxOp softmax : llvm::to_vector(graph.getOps<SoftmaxOp>()))
         if (std::optional<Chain> chain = Chain::of(softmax))
-          Tiling(*chain, target).run();
+          Tiling(*chain, target, reader).run();
   }
 
   const Target &target;
