@@ -177,10 +177,16 @@ private:
   }
 };
 
+/// What a window moves over.
+struct Planes {
+  Axis rows, columns;
+  int64_t images, channels;
+};
+
 /// result[n, c, i, j] = bias[c] + the sum over taps of source * weight.
-void emitImage(Emitter &emit, const Axis &rows, const Axis &columns, int64_t images,
-               int64_t channels, const Tensor &source, const Tensor &weight,
+void emitImage(Emitter &emit, const Planes &planes, const Tensor &source, const Tensor &weight,
                const std::optional<Tensor> &bias, const Tensor &result) {
+  const auto &[rows, columns, images, channels] = planes;
   Blocks blocks = blocksOf(columns);
   // Accesses: result, source and the number of the result's row.
   Space outer;
@@ -225,8 +231,9 @@ void emitImage(Emitter &emit, const Axis &rows, const Axis &columns, int64_t ima
 }
 
 /// dweight[c, kh, kw] = the sum over images and positions of x * dy.
-void emitWeight(Emitter &emit, const Axis &rows, const Axis &columns, int64_t images,
-                int64_t channels, const Tensor &x, const Tensor &dy, const Tensor &dweight) {
+void emitWeight(Emitter &emit, const Planes &planes, const Tensor &x, const Tensor &dy,
+                const Tensor &dweight) {
+  const auto &[rows, columns, images, channels] = planes;
   Blocks blocks = blocksOf(columns);
   // Accesses: dweight and the number of the window's row.
   Space outer;
@@ -343,17 +350,16 @@ static LogicalResult emitDepthwise(Operation *op, KernelFrame &frame) {
   if (element.getIntOrFloatBitWidth() < 32)
     element = Float32Type::get(op->getContext());
   Emitter emit(frame, element);
-  int64_t images = xShape[0], channels = xShape[1];
+  const bool transposed = isa<Conv2dGradInputOp>(op);
+  const Planes planes{axis(0, transposed), axis(1, transposed), xShape[0], xShape[1]};
   if (isa<Conv2dGradWeightOp>(op)) {
-    emitWeight(emit, axis(0, false), axis(1, false), images, channels, x, y, weight);
+    emitWeight(emit, planes, x, y, weight);
     return success();
   }
-  bool transposed = isa<Conv2dGradInputOp>(op);
   std::optional<Tensor> bias;
   if (!transposed && op->getNumOperands() == 3)
     bias = Tensor{frame.buffers[2], 0, (*strides)[2][0], 0, 0};
-  emitImage(emit, axis(0, transposed), axis(1, transposed), images, channels, transposed ? y : x,
-            weight, bias, transposed ? x : y);
+  emitImage(emit, planes, transposed ? y : x, weight, bias, transposed ? x : y);
   return success();
 }
 

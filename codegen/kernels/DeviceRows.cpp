@@ -32,9 +32,9 @@
 //   row     |<- part 0 t0..t255 ->|<- part 1 t0..t255 ->|<- part 0 t0..t255 ->| ...
 #include "codegen/kernels/DeviceRows.h"
 
-#include "codegen/kernels/DeviceTeams.h"
+#include "codegen/kernels/DeviceCells.h"
+#include "codegen/kernels/DeviceFolds.h"
 #include "codegen/kernels/DeviceVectors.h"
-#include "codegen/kernels/IndexMath.h"
 #include "codegen/kernels/SharedMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -58,52 +58,36 @@ constexpr int64_t kUnroll = 4;
 /// Registers of a thread where two blocks share a multiprocessor.
 constexpr int32_t kRegisters = 128;
 
-gpu::GPUFuncOp functionOf(const KernelFrame &frame) {
-  return cast<gpu::GPUFuncOp>(cast<BlockArgument>(frame.begin).getOwner()->getParentOp());
-}
-
 /// One row, or `lanes` rows side by side, as the threads of a team see it.
 class DeviceRow final : public Row {
 public:
-  /// Where a thread stands: its number in the team, the row's first elements, and the lane axis when
-  /// it runs across rows.
-  struct Place {
-    Value member;
-    Value part; ///< of the row's parts
-    Value row;  ///< number of the row; across rows of that of column 0
-    SmallVector<Value> bases;
-    Value column; ///< position on the lane axis; null along rows
-    Value exists; ///< i1: false for threads beyond the last column; null: all exist
-    SmallVector<int64_t> laneStrides; ///< across rows
-    SmallVector<Space::Dim> others;   ///< along rows: what moves accesses beside the innermost axis
-  };
-
-  DeviceRow(KernelFrame &frame, const Space &axis, const Team &team, Place place)
-      : Row(frame.lanes), frame(frame), axis(axis), team(team), place(std::move(place)),
-        builder(frame.lanes.getBuilder()), location(frame.lanes.getLocation()),
-        math{builder, location}, firstPiece(firstPieceOf(this->place)),
-        caches(team.keeps ? team.ofMember(team.vectors) : 0),
-        edgeCaches(team.keeps ? team.ofMember(team.edges) : 0) {}
+  DeviceRow(KernelFrame &frame, const Space &axis, const Team &team, TeamPlace given)
+      : Row(frame.lanes), frame(frame), axis(axis), team(team),
+        cells(frame, axis, team, std::move(given)), place(cells.where()),
+        folds(frame, team, place.member), builder(frame.lanes.getBuilder()),
+        location(frame.lanes.getLocation()), math{builder, location} {}
 
   SmallVector<Value> fold(ArrayRef<Reducer> reducers, CellFold body) override {
     if (frame.stage)
       return foldInParts(reducers, body);
-    return joined(foldCells(reducers, body), reducers);
+    return folds.joined(foldCells(reducers, body), reducers);
   }
 
   void each(llvm::function_ref<void(const Cell &)> body) override {
     if (frame.stage)
       llvm::report_fatal_error("a row that is folded in parts is walked again");
-    for (const Portions &pieces : piecesOfRow()) {
-      if (isWrittenOut(pieces)) {
-        for (int64_t i = 0; i < team.ofMember(pieces); ++i)
-          withNumber(pieces, i, [&](const Cell &cell, Value) { body(cell); });
+    for (const Portions &portions : cells.piecesOfRow()) {
+      if (cells.isWrittenOut(portions)) {
+        for (int64_t i = 0; i < team.ofMember(portions); ++i)
+          cells.withNumber(portions, i, [&](const Cell &cell, Value) { body(cell); });
         continue;
       }
-      lanes.loop(firstPiece, end(pieces), team.stride(), {}, [&](Value number, ValueRange) {
-        withPiece(pieces, number, {}, nullptr, [&](const Cell &cell, Value) { body(cell); });
-        return SmallVector<Value>();
-      });
+      lanes.loop(cells.first(), cells.end(portions), team.stride(), {},
+                 [&](Value number, ValueRange) {
+                   cells.withPiece(portions, number, {}, nullptr,
+                                   [&](const Cell &cell, Value) { body(cell); });
+                   return SmallVector<Value>();
+                 });
     }
   }
 
@@ -135,14 +119,11 @@ public:
   /// To be called behind the last use of the row: the next row's first fold writes where this one's
   /// only fold read.
   void finish() {
-    if (foldsOfWarps == 1)
+    if (folds.needsBarrier())
       gpu::BarrierOp::create(builder, location);
   }
 
 private:
-  /// `active` is null or says whether the cell exists.
-  using PieceCell = llvm::function_ref<void(const Cell &, Value active)>;
-
   /// Runs `body` in one thread of the team, for all rows side by side that there are.
   void onFirst(llvm::function_ref<void()> body) {
     Value first = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, place.member,
@@ -152,15 +133,8 @@ private:
     lanes.ifHolds(first, body);
   }
 
-  Value firstPieceOf(const Place &place) {
-    if (team.parts == 1)
-      return place.member;
-    Value before = arith::MulIOp::create(builder, location, place.part, lanes.index(team.members));
-    return arith::AddIOp::create(builder, location, before, place.member);
-  }
-
-  Type typeOf(const Portions &pieces, Type element) const {
-    return pieces.lanes == 1 ? element : Type(VectorType::get({pieces.lanes}, element));
+  Type typeOf(const Portions &portions, Type element) const {
+    return portions.lanes == 1 ? element : Type(VectorType::get({portions.lanes}, element));
   }
 
   /// A row's own numbers: one along, one per lane across.
@@ -171,157 +145,8 @@ private:
   Access rowAccess(unsigned access) const {
     if (team.along)
       return {place.bases[access], 0};
-    return {place.bases[access], place.laneStrides[access], alignmentOf(team.vectors, access)};
-  }
-
-  /// What a piece's elements of an access begin at a multiple of. Pieces begin where the tensor's would if it
-  /// had no gaps, whose access is the last.
-  int64_t alignmentOf(const Portions &pieces, unsigned access) const {
-    int64_t step = std::gcd(pieces.lanes, axis.offsets[access]);
-    for (const Space::Dim &dim : place.others)
-      step = std::gcd(step, dim.strides[access] - (team.hasEdges() ? dim.strides.back() : 0));
-    return accessAlignment(frame.buffers[access], step);
-  }
-
-  //===-- Cells -----------------------------------------------------------------------------===//
-
-  Value quotient(Value value, int64_t by) {
-    return by == 1 ? value
-                   : narrow(
-                         value,
-                         [&](Value narrowed, Value divisor) {
-                           return arith::DivUIOp::create(builder, location, narrowed, divisor);
-                         },
-                         by);
-  }
-  Value remainder(Value value, int64_t by) {
-    return narrow(
-        value,
-        [&](Value narrowed, Value divisor) {
-          return arith::RemUIOp::create(builder, location, narrowed, divisor);
-        },
-        by);
-  }
-  /// Divisions of 32 bits take a fraction of those of 64.
-  Value narrow(Value value, llvm::function_ref<Value(Value, Value)> divide, int64_t by) {
-    bool fits = axis.elements() <= std::numeric_limits<int32_t>::max();
-    Type type = fits ? builder.getI32Type() : builder.getI64Type();
-    Value divisor = arith::ConstantOp::create(builder, location, builder.getIntegerAttr(type, by));
-    Value narrowed = arith::IndexCastUIOp::create(builder, location, type, value);
-    return arith::IndexCastUIOp::create(builder, location, builder.getIndexType(),
-                                        divide(narrowed, divisor));
-  }
-
-  /// Vectors, and edges where there are any.
-  SmallVector<Portions, 2> piecesOfRow() const {
-    return team.hasEdges() ? SmallVector<Portions, 2>{team.vectors, team.edges}
-                           : SmallVector<Portions, 2>{team.vectors};
-  }
-  /// Whether a thread's pieces are emitted one by one, which needs no loop.
-  bool isWrittenOut(const Portions &pieces) const {
-    return team.keeps || (pieces.areEdges && team.ofMember(pieces) == 1);
-  }
-  /// Whether the axis is one contiguous row, of which all that depends on where it begins is known once.
-  bool isOneRun() const { return axis.dims.size() == 1; }
-
-  /// Where the vectors of a contiguous part begin, which counts from `begin` in a tensor without gaps, and how
-  /// many there are.
-  std::pair<Value, Value> vectorsFrom(Value begin) {
-    const int64_t size = team.vectors.lanes;
-    Value before = arith::AndIOp::create(
-        builder, location, arith::SubIOp::create(builder, location, lanes.index(0), begin),
-        lanes.index(size - 1));
-    Value after =
-        arith::SubIOp::create(builder, location, lanes.index(axis.dims.back().extent), before);
-    return {before,
-            arith::ShRUIOp::create(builder, location, after,
-                                   lanes.index(llvm::Log2_64(static_cast<uint64_t>(size))))};
-  }
-
-  /// The number behind the last of a row's pieces.
-  Value end(const Portions &pieces) {
-    if (team.hasEdges() && !pieces.areEdges && isOneRun())
-      return vectorsFrom(place.bases.back()).second;
-    return lanes.index(pieces.count);
-  }
-
-  /// Runs `body` at piece `number` of the axis; `active` is null or says whether it may exist.
-  void withPiece(const Portions &pieces, Value number, Value active, CellCache *cache,
-                 PieceCell body) {
-    SmallVector<Value> at(place.bases);
-    const int64_t rank = axis.dims.size();
-    Value innermost = number;
-    int64_t inner = 1;
-    for (int64_t dim = rank - 1; dim >= 0; --dim) {
-      const int64_t extent = team.along && dim == rank - 1 ? pieces.ofRun : axis.dims[dim].extent;
-      Value coordinate = quotient(number, inner);
-      if (dim > 0)
-        coordinate = remainder(coordinate, extent);
-      inner *= extent;
-      if (dim == rank - 1)
-        innermost = coordinate;
-      if (dim == rank - 1 && team.along)
-        continue; // the chunk's own
-      for (auto [base, stride] : llvm::zip_equal(at, axis.dims[dim].strides))
-        if (stride != 0)
-          base = arith::AddIOp::create(
-              builder, location, base,
-              arith::MulIOp::create(builder, location, coordinate, lanes.index(stride)));
-    }
-    if (team.along && pieces.lanes != 1)
-      innermost = arith::MulIOp::create(builder, location, innermost, lanes.index(pieces.lanes));
-    if (team.hasEdges()) {
-      auto [before, count] = vectorsFrom(at.pop_back_val());
-      std::tie(innermost, active) = placed(pieces, innermost, before, count, active);
-    }
-    SmallVector<Access> accesses;
-    for (auto [access, base] : llvm::enumerate(at))
-      accesses.push_back({base,
-                          team.along ? axis.dims.back().strides[access] : place.laneStrides[access],
-                          alignmentOf(pieces, access)});
-    Chunk chunk(builder, location, team.along ? innermost : place.column, pieces.lanes);
-    Chunk axisChunk(builder, location, innermost, team.along ? pieces.lanes : 1);
-    body(Cell(chunk, frame.buffers, accesses, axisChunk.positions({lanes.index(0), 1}),
-              {cache, joined(active, place.exists)}),
-         active);
-  }
-
-  /// Position of a piece of a row with edges, which would be at `position` if its kind were alone, and whether
-  /// it exists: `count` vectors begin behind `before` elements.
-  std::pair<Value, Value> placed(const Portions &pieces, Value position, Value before, Value count,
-                                 Value active) {
-    const int64_t size = team.vectors.lanes, extent = axis.dims.back().extent;
-    Value ofVectors = arith::MulIOp::create(builder, location, count, lanes.index(size));
-    if (!pieces.areEdges) {
-      Value exists;
-      if (!isOneRun() && team.certain < pieces.ofRun)
-        exists = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, position,
-                                       ofVectors);
-      return {arith::AddIOp::create(builder, location, position, before), joined(active, exists)};
-    }
-    Value isBefore =
-        arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, position, before);
-    Value behind = arith::AddIOp::create(builder, location, position, ofVectors);
-    position = arith::SelectOp::create(builder, location, isBefore, position, behind);
-    return {position, joined(active, math.isBelow(position, lanes.index(extent)))};
-  }
-
-  Value joined(Value a, Value b) {
-    if (!a || !b)
-      return a ? a : b;
-    return arith::AndIOp::create(builder, location, a, b);
-  }
-
-  /// Number `i` of this thread's pieces; nothing is read or written where it is beyond the end.
-  void withNumber(const Portions &pieces, int64_t i, PieceCell body) {
-    Value number = firstPiece, active;
-    if (i > 0)
-      number = arith::AddIOp::create(builder, location, number, lanes.index(i * team.stride()));
-    const bool varies = team.hasEdges() && isOneRun() && !pieces.areEdges;
-    if ((i + 1) * team.stride() > (varies ? team.certain : pieces.count))
-      active = math.isBelow(number, end(pieces));
-    CellCache *cache = !team.keeps ? nullptr : pieces.areEdges ? &edgeCaches[i] : &caches[i];
-    withPiece(pieces, number, active, cache, body);
+    return {place.bases[access], place.laneStrides[access],
+            cells.alignmentOf(team.vectors, access)};
   }
 
   //===-- Folds -----------------------------------------------------------------------------===//
@@ -329,28 +154,18 @@ private:
   /// What each thread finds in its cells.
   SmallVector<Value> foldCells(ArrayRef<Reducer> reducers, CellFold body) {
     SmallVector<Value> found;
-    for (const Portions &pieces : piecesOfRow()) {
+    for (const Portions &portions : cells.piecesOfRow()) {
       SmallVector<Type> types;
       for (const Reducer &reducer : reducers)
-        types.push_back(typeOf(pieces, reducer.element));
-      auto partial = isWrittenOut(pieces) ? foldNumbers(pieces, reducers, types, body)
-                                          : foldLoop(pieces, reducers, types, body);
-      if (team.along && pieces.lanes > 1)
+        types.push_back(typeOf(portions, reducer.element));
+      auto partial = cells.isWrittenOut(portions) ? foldNumbers(portions, reducers, types, body)
+                                                  : foldLoop(portions, reducers, types, body);
+      if (team.along && portions.lanes > 1)
         for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
-          value = foldVector(value, reducer);
+          value = folds.foldVector(value, reducer);
       found = found.empty() ? partial : lanes.combine(reducers, found, partial);
     }
     return found;
-  }
-
-  /// Joins what the threads of the team have found.
-  SmallVector<Value> joined(SmallVector<Value> partial, ArrayRef<Reducer> reducers) {
-    if (team.along)
-      for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
-        value = foldOver(value, std::min(team.members, kWarp), reducer);
-    if (team.members <= (team.along ? kWarp : 1))
-      return partial;
-    return team.along ? foldWarps(partial, reducers) : foldGroups(partial, reducers);
   }
 
   //===-- Folds in parts --------------------------------------------------------------------===//
@@ -362,14 +177,14 @@ private:
     const int64_t fold = stage.foundFolds++, value = stage.foundValues;
     stage.foundValues += static_cast<int64_t>(reducers.size());
     if (fold < stage.number)
-      return joined(readParts(reducers, value), reducers);
+      return folds.joined(readParts(reducers, value), reducers);
     if (fold > stage.number) {
       SmallVector<Type> types;
       for (const Reducer &reducer : reducers)
         types.push_back(team.along ? reducer.element : typeOf(team.vectors, reducer.element));
       return lanes.neutrals(reducers, types);
     }
-    SmallVector<Value> found = joined(foldCells(reducers, body), reducers);
+    SmallVector<Value> found = folds.joined(foldCells(reducers, body), reducers);
     onFirst([&] {
       for (auto [i, result] : llvm::enumerate(found))
         rowChunk().store(result, stage.scratch, partAccess(value + i, place.part));
@@ -416,9 +231,9 @@ private:
   //===-- Folds of a thread and of a team ---------------------------------------------------===//
 
   /// What a cell adds to a fold: nothing where it does not exist.
-  SmallVector<Value> raw(const Portions &pieces, ArrayRef<Term> terms, Value active,
+  SmallVector<Value> raw(const Portions &portions, ArrayRef<Term> terms, Value active,
                          ArrayRef<Reducer> reducers, ArrayRef<Type> types) {
-    Chunk chunk(builder, location, lanes.index(0), pieces.lanes);
+    Chunk chunk(builder, location, lanes.index(0), portions.lanes);
     SmallVector<Value> values;
     for (const Term &term : terms)
       values.push_back(chunk.widen(term.get()));
@@ -428,29 +243,29 @@ private:
     return values;
   }
 
-  SmallVector<Value> foldNumbers(const Portions &pieces, ArrayRef<Reducer> reducers,
+  SmallVector<Value> foldNumbers(const Portions &portions, ArrayRef<Reducer> reducers,
                                  ArrayRef<Type> types, CellFold body) {
     SmallVector<Value> sums;
-    for (int64_t i = 0; i < team.ofMember(pieces); ++i)
-      withNumber(pieces, i, [&](const Cell &cell, Value active) {
-        auto values = raw(pieces, body(cell), active, reducers, types);
+    for (int64_t i = 0; i < team.ofMember(portions); ++i)
+      cells.withNumber(portions, i, [&](const Cell &cell, Value active) {
+        auto values = raw(portions, body(cell), active, reducers, types);
         sums = i == 0 ? values : lanes.combine(reducers, sums, values);
       });
     return sums;
   }
 
-  SmallVector<Value> foldLoop(const Portions &pieces, ArrayRef<Reducer> reducers,
+  SmallVector<Value> foldLoop(const Portions &portions, ArrayRef<Reducer> reducers,
                               ArrayRef<Type> types, CellFold body) {
     size_t count = reducers.size();
-    const int64_t all = team.hasEdges() && isOneRun() ? team.certain : pieces.count;
+    const int64_t all = team.hasEdges() && cells.isOneRun() ? team.certain : portions.count;
     int64_t round = kUnroll * team.stride(), whole = all / round * round;
     SmallVector<Value> sums;
     for (int64_t i = 0; i < kUnroll; ++i)
       llvm::append_range(sums, lanes.neutrals(reducers, types));
     auto add = [&](Value number, SmallVector<Value> &all, int64_t accumulator) {
-      withPiece(pieces, number, {}, nullptr, [&](const Cell &cell, Value active) {
+      cells.withPiece(portions, number, {}, nullptr, [&](const Cell &cell, Value active) {
         auto joined = lanes.combine(reducers, ValueRange(all).slice(accumulator * count, count),
-                                    raw(pieces, body(cell), active, reducers, types));
+                                    raw(portions, body(cell), active, reducers, types));
         std::copy(joined.begin(), joined.end(), all.begin() + accumulator * count);
       });
     };
@@ -458,7 +273,7 @@ private:
       sums = lanes.loop(
           lanes.index(0), lanes.index(whole), round, sums, [&](Value base, ValueRange old) {
             SmallVector<Value> next(old);
-            Value number = arith::AddIOp::create(builder, location, base, firstPiece);
+            Value number = arith::AddIOp::create(builder, location, base, cells.first());
             for (int64_t i = 0; i < kUnroll; ++i)
               add(arith::AddIOp::create(builder, location, number, lanes.index(i * team.stride())),
                   next, i);
@@ -467,13 +282,14 @@ private:
       // It has as much on its way as a thread is to ask for.
       keepRolled(sums.front().getDefiningOp());
     }
-    if (whole < pieces.count) {
-      Value first = arith::AddIOp::create(builder, location, firstPiece, lanes.index(whole));
-      sums = lanes.loop(first, end(pieces), team.stride(), sums, [&](Value number, ValueRange old) {
-        SmallVector<Value> next(old);
-        add(number, next, 0);
-        return next;
-      });
+    if (whole < portions.count) {
+      Value first = arith::AddIOp::create(builder, location, cells.first(), lanes.index(whole));
+      sums = lanes.loop(first, cells.end(portions), team.stride(), sums,
+                        [&](Value number, ValueRange old) {
+                          SmallVector<Value> next(old);
+                          add(number, next, 0);
+                          return next;
+                        });
     }
     ValueRange found = sums;
     auto low = lanes.combine(reducers, found.slice(0, count), found.slice(count, count));
@@ -491,18 +307,18 @@ private:
 
   /// Takes in cells that a thread reads together: the sums are scaled once for all of them. After M. Milakov,
   /// N. Gimelshein, "Online normalizer calculation for softmax", 2018.
-  Running takenIn(const Portions &pieces, Running before, ArrayRef<Value> values, Value active) {
+  Running takenIn(const Portions &portions, Running before, ArrayRef<Value> values, Value active) {
     const Reducer max{Reducer::Kind::Max, before.maximum.getType()};
     Value most = values.front();
     for (Value value : values.drop_front())
       most = term(most).maximum(term(value)).get();
-    if (pieces.lanes > 1)
-      most = foldVector(most, max);
+    if (portions.lanes > 1)
+      most = folds.foldVector(most, max);
     if (active)
       most = term(active).choose(term(most), term(before.maximum)).get();
     const Term maximum = term(before.maximum).maximum(term(most));
     const Term base = finite(maximum);
-    Chunk chunk(builder, location, lanes.index(0), pieces.lanes);
+    Chunk chunk(builder, location, lanes.index(0), portions.lanes);
     Value found;
     for (Value value : values) {
       const Term power = (term(value) - chunk.term(base.get())).unary<math::ExpOp>();
@@ -523,43 +339,44 @@ private:
   Exponentials exponentialsOfLongRow(unsigned access, Type element) {
     const Reducer max{Reducer::Kind::Max, element}, sum{Reducer::Kind::Sum, element};
     Value maximum, total;
-    for (const Portions &pieces : piecesOfRow()) {
-      const Type type = typeOf(pieces, element);
+    for (const Portions &portions : cells.piecesOfRow()) {
+      const Type type = typeOf(portions, element);
       SmallVector<Value> state = {lanes.neutrals(max, element).front(),
                                   lanes.neutrals(sum, type).front()};
       auto read = [&](Value number, SmallVector<Value> &values, Value &exists) {
-        withPiece(pieces, number, {}, nullptr, [&](const Cell &cell, Value active) {
+        cells.withPiece(portions, number, {}, nullptr, [&](const Cell &cell, Value active) {
           values.push_back(cell.load(access).get());
           exists = active;
         });
       };
       auto step = [&](ValueRange old, ArrayRef<Value> values, Value active) {
-        const Running next = takenIn(pieces, {old[0], old[1]}, values, active);
+        const Running next = takenIn(portions, {old[0], old[1]}, values, active);
         return SmallVector<Value>{next.maximum, next.sums};
       };
-      const bool mayLack = !isOneRun() || pieces.areEdges; // a piece that is counted need not exist
-      const int64_t all = team.hasEdges() && isOneRun() ? team.certain : pieces.count,
+      const bool mayLack =
+          !cells.isOneRun() || portions.areEdges; // a piece that is counted need not exist
+      const int64_t all = team.hasEdges() && cells.isOneRun() ? team.certain : portions.count,
                     round = kUnroll * team.stride(), whole = mayLack ? 0 : all / round * round;
       if (whole > 0) {
         state = lanes.loop(lanes.index(0), lanes.index(whole), round, state,
                            [&](Value base, ValueRange old) {
                              SmallVector<Value> values;
-                             Value number = math.plus(base, firstPiece), exists;
+                             Value number = math.plus(base, cells.first()), exists;
                              for (int64_t i = 0; i < kUnroll; ++i)
                                read(math.plus(number, i * team.stride()), values, exists);
                              return step(old, values, {});
                            });
         keepRolled(state.front().getDefiningOp());
       }
-      if (whole < pieces.count)
-        state = lanes.loop(math.plus(firstPiece, whole), end(pieces), team.stride(), state,
-                           [&](Value number, ValueRange old) {
+      if (whole < portions.count)
+        state = lanes.loop(math.plus(cells.first(), whole), cells.end(portions), team.stride(),
+                           state, [&](Value number, ValueRange old) {
                              SmallVector<Value> values;
                              Value exists;
                              read(number, values, exists);
                              return step(old, values, exists);
                            });
-      Value found = pieces.lanes > 1 ? foldVector(state[1], sum) : state[1];
+      Value found = portions.lanes > 1 ? folds.foldVector(state[1], sum) : state[1];
       if (!maximum) {
         maximum = state[0], total = found;
         continue;
@@ -570,130 +387,27 @@ private:
                   .get();
       maximum = both.get();
     }
-    Value most = joined({maximum}, max).front();
+    Value most = folds.joined({maximum}, max).front();
     const Term scale = (term(maximum) - finite(term(most))).unary<math::ExpOp>();
-    return {most, joined({(term(total) * scale).get()}, sum).front()};
-  }
-
-  Value foldVector(Value vector, const Reducer &reducer) {
-    SmallVector<Value> parts;
-    for (int64_t lane = 0; lane < cast<VectorType>(vector.getType()).getNumElements(); ++lane)
-      parts.push_back(laneOf(builder, location, vector, lane));
-    return foldHalves(parts, reducer);
-  }
-
-  /// Joins the second half with the first until one value, of a power of two, is left.
-  Value foldHalves(SmallVector<Value> parts, const Reducer &reducer) {
-    for (size_t half = parts.size() / 2; half > 0; half /= 2)
-      for (size_t i = 0; i < half; ++i)
-        parts[i] = reducer.combine(term(parts[i]), term(parts[i + half])).get();
-    return parts.front();
-  }
-
-  /// Over so many neighbouring threads, a power of two.
-  Value foldOver(Value partial, int64_t threads, const Reducer &reducer) {
-    Term sum = term(partial);
-    for (auto distance = static_cast<int32_t>(threads / 2); distance > 0; distance /= 2) {
-      auto other = gpu::ShuffleOp::create(builder, location, sum.get(), distance, kWarp,
-                                          gpu::ShuffleMode::XOR);
-      sum = reducer.combine(sum, sum.with(other.getShuffleResult()));
-    }
-    return sum.get();
-  }
-
-  /// Joins what warps have found: each writes its part, then all threads fold the parts.
-  SmallVector<Value> foldWarps(ArrayRef<Value> partials, ArrayRef<Reducer> reducers) {
-    ++foldsOfWarps;
-    const int64_t parts = team.members / kWarp;
-    Value part = math.quotient(place.member, kWarp),
-          isFirst = math.isBelow(math.remainder(place.member, kWarp), lanes.index(1));
-    SmallVector<Value> memories;
-    for (const Reducer &reducer : reducers)
-      memories.push_back(sharedMemory(reducer.element, parts));
-    lanes.ifHolds(isFirst, [&] {
-      for (auto [partial, memory] : llvm::zip_equal(partials, memories))
-        memref::StoreOp::create(builder, location, partial, memory, ValueRange{part});
-    });
-    gpu::BarrierOp::create(builder, location);
-    SmallVector<Value> results;
-    for (auto [reducer, memory] : llvm::zip_equal(reducers, memories)) {
-      SmallVector<Value> values;
-      for (int64_t i = 0; i < parts; ++i)
-        values.push_back(
-            memref::LoadOp::create(builder, location, memory, ValueRange{lanes.index(i)}));
-      results.push_back(foldHalves(values, reducer));
-    }
-    return results;
-  }
-
-  /// Joins what groups of threads have found of rows side by side. As many threads share a row as there are,
-  /// neighbours, each of which folds every so many of the parts and then their halves by shuffles; what
-  /// they have goes to all through shared memory again. Parts lie so far apart that these reads meet all
-  /// banks.
-  SmallVector<Value> foldGroups(ArrayRef<Value> partials, ArrayRef<Reducer> reducers) {
-    const int64_t parts = team.members, width = kDeviceBlock / parts,
-                  rows = team.vectors.lanes * width;
-    const int64_t sharers = std::max<int64_t>(1, parts / team.vectors.lanes),
-                  pitch = rows + rows / 8;
-    Value thread = gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x);
-    Value side = math.remainder(thread, width), first = math.remainder(thread, sharers);
-    SmallVector<Value> memories, joined;
-    for (const Reducer &reducer : reducers) {
-      memories.push_back(sharedMemory(reducer.element, parts * pitch));
-      joined.push_back(sharedMemory(reducer.element, rows));
-    }
-    Value own = math.plus(math.times(place.member, pitch), side);
-    for (auto [partial, memory] : llvm::zip_equal(partials, memories))
-      for (int64_t lane = 0; lane < team.vectors.lanes; ++lane)
-        memref::StoreOp::create(builder, location, laneOf(builder, location, partial, lane), memory,
-                                ValueRange{math.plus(own, lane * width)});
-    gpu::BarrierOp::create(builder, location);
-    for (auto [reducer, memory, whole] : llvm::zip_equal(reducers, memories, joined))
-      for (int64_t number = 0; number < rows * sharers; number += kDeviceBlock) {
-        Value row = math.plus(math.quotient(thread, sharers), number);
-        SmallVector<Value> values;
-        for (int64_t i = 0; i < parts; i += sharers)
-          values.push_back(memref::LoadOp::create(
-              builder, location, memory,
-              ValueRange{math.plus(math.times(math.plus(first, i), pitch), row)}));
-        Value value = foldOver(foldHalves(values, reducer), sharers, reducer);
-        lanes.ifHolds(sharers == 1 ? Value() : math.isBelow(first, lanes.index(1)), [&] {
-          memref::StoreOp::create(builder, location, value, whole, ValueRange{row});
-        });
-      }
-    gpu::BarrierOp::create(builder, location);
-    SmallVector<Value> results;
-    for (Value whole : joined) {
-      SmallVector<Value> found;
-      for (int64_t lane = 0; lane < team.vectors.lanes; ++lane)
-        found.push_back(memref::LoadOp::create(builder, location, whole,
-                                               ValueRange{math.plus(side, lane * width)}));
-      results.push_back(vectorOfLanes(builder, location, found));
-    }
-    return results;
-  }
-
-  Value sharedMemory(Type element, int64_t count) {
-    return addSharedMemory(functionOf(frame), {count}, element, location);
+    return {most, folds.joined({(term(total) * scale).get()}, sum).front()};
   }
 
   KernelFrame &frame;
   const Space &axis;
   const Team &team;
-  Place place;
+  TeamCells cells;
+  const TeamPlace &place; ///< the cells'
+  TeamFolds folds;
   OpBuilder &builder;
   Location location;
   const IndexMath math;
-  Value firstPiece;                          ///< of the axis: the thread's
-  std::vector<CellCache> caches, edgeCaches; ///< by number of what the thread keeps
-  int64_t foldsOfWarps = 0;
 };
 
 //===-- Tasks ---------------------------------------------------------------------------------===//
 
 using RowBody = llvm::function_ref<void(Row &)>;
 
-void runRow(KernelFrame &frame, const Space &axis, const Team &team, DeviceRow::Place place,
+void runRow(KernelFrame &frame, const Space &axis, const Team &team, TeamPlace place,
             RowBody body) {
   DeviceRow row(frame, axis, team, std::move(place));
   body(row);
@@ -719,7 +433,7 @@ void forRowsAlong(KernelFrame &frame, Space rows, Space axis, RowBody body) {
   const int64_t teams = kDeviceBlock / team.members, count = rows.elements();
   auto [begin, end] = taskRange(frame, (count + teams - 1) / teams * team.parts);
   lanes.forTasks(begin, end, [&](Value task) {
-    DeviceRow::Place place;
+    TeamPlace place;
     place.member = thread;
     place.others = others;
     if (teams == 1) {
@@ -770,7 +484,7 @@ void forRowsAcross(KernelFrame &frame, const Space &rows, const Space &axis, Row
     Value vector = arith::AddIOp::create(
         builder, location, arith::MulIOp::create(builder, location, tile, lanes.index(threads)),
         side);
-    DeviceRow::Place place;
+    TeamPlace place;
     place.member = arith::DivUIOp::create(builder, location, thread, lanes.index(threads));
     if (vectors % threads != 0) {
       place.exists = math.isBelow(vector, lanes.index(vectors));

@@ -436,11 +436,11 @@ Bytes ChannelSpace::scratchBytes() const {
 namespace {
 
 template <typename X>
-ChannelLines findStatistics(const ChannelSpace &space, double epsilon, X x, const float *scale,
-                            const float *shift, float *mean, float *variance, char *scratch,
-                            int64_t threads) {
-  Scratch s(space, scratch);
-  runTasks(space, threads, [&](int64_t segment, int64_t) {
+ChannelLines findStatistics(const ChannelRun &run, X x, const float *scale, const float *shift,
+                            float *mean, float *variance) {
+  const ChannelSpace &space = run.space;
+  Scratch s(space, run.scratch);
+  runTasks(space, run.threads, [&](int64_t segment, int64_t) {
     return Moments<X>{x, s.first + segment * s.width, s.second + segment * s.width};
   });
   double points = segmentPoints(space, 0);
@@ -458,28 +458,27 @@ ChannelLines findStatistics(const ChannelSpace &space, double epsilon, X x, cons
     double spread = s.second[c] / points;
     mean[c] = means[c] = static_cast<float>(s.first[c]);
     variance[c] = static_cast<float>(spread);
-    slopes[c] = static_cast<float>(scale[c] / std::sqrt(spread + epsilon));
+    slopes[c] = static_cast<float>(scale[c] / std::sqrt(spread + run.epsilon));
     shifts[c] = shift ? shift[c] : 0;
   }
   return {means, slopes, shifts};
 }
 
-template <typename X>
-void normalize(const ChannelSpace &space, X x, X y, const ChannelLines &lines, int64_t threads) {
-  runTasks(space, threads, [&](int64_t, int64_t) {
+template <typename X> void normalize(const ChannelRun &run, X x, X y, const ChannelLines &lines) {
+  runTasks(run.space, run.threads, [&](int64_t, int64_t) {
     return Normalize<X>{x, y, lines.mean, lines.slope, lines.shift};
   });
 }
 
 /// `prepare` makes of a task's work, and its slot, what runs.
 template <typename X, typename D, typename Prepare>
-void normalizeGrad(const ChannelSpace &space, double epsilon, X x, const float *mean,
-                   const float *variance, const float *scale, D dy, X dx, float *dscale,
-                   float *dshift, char *scratch, int64_t threads, const Prepare &prepare) {
-  Scratch s(space, scratch);
+void normalizeGrad(const ChannelRun &run, X x, const ForwardVectors &forward, D dy, X dx,
+                   float *dscale, float *dshift, const Prepare &prepare) {
+  const ChannelSpace &space = run.space;
+  Scratch s(space, run.scratch);
   auto [means, slopes, levels, bends] = s.coefficients;
-  std::copy(mean, mean + space.channels, means);
-  runTasks(space, threads, [&](int64_t segment, int64_t slot) {
+  std::copy(forward.mean, forward.mean + space.channels, means);
+  runTasks(space, run.threads, [&](int64_t segment, int64_t slot) {
     return prepare(
         Sums<X, D>{x, dy, means, s.first + segment * s.width, s.second + segment * s.width}, slot);
   });
@@ -490,14 +489,14 @@ void normalizeGrad(const ChannelSpace &space, double epsilon, X x, const float *
       sum += s.first[segment * s.width + c];
       product += s.second[segment * s.width + c];
     }
-    double inverse = 1 / std::sqrt(variance[c] + epsilon);
-    slopes[c] = static_cast<float>(scale[c] * inverse);
+    double inverse = 1 / std::sqrt(forward.variance[c] + run.epsilon);
+    slopes[c] = static_cast<float>(forward.scale[c] * inverse);
     levels[c] = static_cast<float>(sum / points);
     bends[c] = static_cast<float>(product * inverse * inverse / points);
     dscale[c] = static_cast<float>(product * inverse);
     dshift[c] = static_cast<float>(sum);
   }
-  runTasks(space, threads, [&](int64_t, int64_t slot) {
+  runTasks(space, run.threads, [&](int64_t, int64_t slot) {
     return prepare(Differentiate<X, D>{x, dy, dx, means, slopes, levels, bends}, slot);
   });
 }
@@ -507,54 +506,45 @@ AnyFloats anyFloats(const StoredFloats &tensor) { return {tensor.type, tensor.ad
 
 } // namespace
 
-ChannelLines batchStatistics(const ChannelSpace &space, double epsilon, const StoredFloats &x,
-                             const float *scale, const float *shift, float *mean, float *variance,
-                             char *scratch, int64_t threads) {
+ChannelLines batchStatistics(const ChannelRun &run, const StoredFloats &x, const float *scale,
+                             const float *shift, float *mean, float *variance) {
   if (x.type == DType::F32)
-    return findStatistics(space, epsilon, floats(x), scale, shift, mean, variance, scratch,
-                          threads);
-  return findStatistics(space, epsilon, anyFloats(x), scale, shift, mean, variance, scratch,
-                        threads);
+    return findStatistics(run, floats(x), scale, shift, mean, variance);
+  return findStatistics(run, anyFloats(x), scale, shift, mean, variance);
 }
 
-void normalizeBatch(const ChannelSpace &space, double epsilon, const StoredFloats &x,
-                    const float *scale, const float *shift, const StoredFloats &y, float *mean,
-                    float *variance, char *scratch, int64_t threads) {
-  const ChannelLines lines =
-      batchStatistics(space, epsilon, x, scale, shift, mean, variance, scratch, threads);
+void normalizeBatch(const ChannelRun &run, const StoredFloats &x, const float *scale,
+                    const float *shift, const StoredFloats &y, float *mean, float *variance) {
+  const ChannelLines lines = batchStatistics(run, x, scale, shift, mean, variance);
   if (x.type == DType::F32 && y.type == DType::F32)
-    normalize(space, floats(x), floats(y), lines, threads);
+    normalize(run, floats(x), floats(y), lines);
   else
-    normalize(space, anyFloats(x), anyFloats(y), lines, threads);
+    normalize(run, anyFloats(x), anyFloats(y), lines);
 }
 
-void normalizeBatchGrad(const ChannelSpace &space, double epsilon, const StoredFloats &x,
-                        const float *mean, const float *variance, const float *scale,
+void normalizeBatchGrad(const ChannelRun &run, const StoredFloats &x, const ForwardVectors &forward,
                         const StoredFloats &dy, const StoredFloats &dx, float *dscale,
-                        float *dshift, char *scratch, int64_t threads) {
+                        float *dshift) {
   auto prepare = [](auto work, int64_t) { return work; };
   if (x.type == DType::F32 && dy.type == DType::F32 && dx.type == DType::F32)
-    normalizeGrad(space, epsilon, floats(x), mean, variance, scale, floats(dy), floats(dx), dscale,
-                  dshift, scratch, threads, prepare);
+    normalizeGrad(run, floats(x), forward, floats(dy), floats(dx), dscale, dshift, prepare);
   else
-    normalizeGrad(space, epsilon, anyFloats(x), mean, variance, scale, anyFloats(dy), anyFloats(dx),
-                  dscale, dshift, scratch, threads, prepare);
+    normalizeGrad(run, anyFloats(x), forward, anyFloats(dy), anyFloats(dx), dscale, dshift,
+                  prepare);
 }
 
-void normalizeBatchGradMaking(const ChannelSpace &space, double epsilon, const StoredFloats &x,
-                              const float *mean, const float *variance, const float *scale,
-                              const MakePoints &dy, const StoredFloats &dx, float *dscale,
-                              float *dshift, char *scratch, int64_t threads) {
-  auto *buffers = reinterpret_cast<float *>(scratch + space.scratchBytes());
+void normalizeBatchGradMaking(const ChannelRun &run, const StoredFloats &x,
+                              const ForwardVectors &forward, const MakePoints &dy,
+                              const StoredFloats &dx, float *dscale, float *dshift) {
+  const ChannelSpace &space = run.space;
+  auto *buffers = reinterpret_cast<float *>(run.scratch + space.scratchBytes());
   auto prepare = [&](auto work, int64_t slot) {
     return Making<decltype(work)>{work, &dy, buffers + slot * space.chunkPoints * space.channels};
   };
   if (x.type == DType::F32 && dx.type == DType::F32)
-    normalizeGrad(space, epsilon, floats(x), mean, variance, scale, Floats{}, floats(dx), dscale,
-                  dshift, scratch, threads, prepare);
+    normalizeGrad(run, floats(x), forward, Floats{}, floats(dx), dscale, dshift, prepare);
   else
-    normalizeGrad(space, epsilon, anyFloats(x), mean, variance, scale, Floats{}, anyFloats(dx),
-                  dscale, dshift, scratch, threads, prepare);
+    normalizeGrad(run, anyFloats(x), forward, Floats{}, anyFloats(dx), dscale, dshift, prepare);
 }
 
 const char *batchNormInstructions() { return usesAvx2() ? "avx2" : "sse2"; }

@@ -67,30 +67,39 @@ struct ChannelLines {
 /// Writes the points [begin, end) of a tensor that is not stored, all channels of each.
 using MakePoints = std::function<void(int64_t begin, int64_t end, float *to)>;
 
-/// The statistics of x, and the lines that they give, which lie in the scratch. `scratch`:
-/// scratchBytes(), aligned to 8 bytes. `shift` may be null where no shift is wanted: the line's is 0.
-ChannelLines batchStatistics(const ChannelSpace &space, double epsilon, const StoredFloats &x,
-                             const float *scale, const float *shift, float *mean, float *variance,
-                             char *scratch, int64_t threads);
+/// What every call runs with. `scratch`: scratchBytes(), aligned to 8 bytes.
+struct ChannelRun {
+  const ChannelSpace &space;
+  double epsilon;
+  char *scratch;
+  int64_t threads;
+};
+
+/// What a gradient reads of the forward, per channel.
+struct ForwardVectors {
+  const float *mean, *variance, *scale;
+};
+
+/// The statistics of x, and the lines that they give, which lie in the scratch. `shift` may be null where no
+/// shift is wanted: the line's is 0.
+ChannelLines batchStatistics(const ChannelRun &run, const StoredFloats &x, const float *scale,
+                             const float *shift, float *mean, float *variance);
 
 /// y = (x - mean) / sqrt(variance + epsilon) * scale + shift, with the statistics of x. `y` may be
-/// `x` when it has its type. `scratch`: scratchBytes(), aligned to 8 bytes.
-void normalizeBatch(const ChannelSpace &space, double epsilon, const StoredFloats &x,
-                    const float *scale, const float *shift, const StoredFloats &y, float *mean,
-                    float *variance, char *scratch, int64_t threads);
+/// `x` when it has its type.
+void normalizeBatch(const ChannelRun &run, const StoredFloats &x, const float *scale,
+                    const float *shift, const StoredFloats &y, float *mean, float *variance);
 
 /// Gradients of normalizeBatch by x, scale and shift. `dx` may be `dy` when it has its type.
-void normalizeBatchGrad(const ChannelSpace &space, double epsilon, const StoredFloats &x,
-                        const float *mean, const float *variance, const float *scale,
+void normalizeBatchGrad(const ChannelRun &run, const StoredFloats &x, const ForwardVectors &forward,
                         const StoredFloats &dy, const StoredFloats &dx, float *dscale,
-                        float *dshift, char *scratch, int64_t threads);
+                        float *dshift);
 
 /// The same for a `dy` that never exists whole: it is made twice, a chunk at a time. The space has one
-/// row; `dx` may be `x` when it has its type. `scratch`: makingBytes(threads) more.
-void normalizeBatchGradMaking(const ChannelSpace &space, double epsilon, const StoredFloats &x,
-                              const float *mean, const float *variance, const float *scale,
-                              const MakePoints &dy, const StoredFloats &dx, float *dscale,
-                              float *dshift, char *scratch, int64_t threads);
+/// row; `dx` may be `x` when it has its type. The scratch has makingBytes(threads) more.
+void normalizeBatchGradMaking(const ChannelRun &run, const StoredFloats &x,
+                              const ForwardVectors &forward, const MakePoints &dy,
+                              const StoredFloats &dx, float *dscale, float *dshift);
 
 /// The instructions that the loops use in this process, for reports.
 const char *batchNormInstructions();

@@ -88,8 +88,8 @@ Preparation prepareBatchNorm(const Command &command, const std::vector<bool> &an
     auto run = [space = *space, epsilon = call.number("epsilon"), x = call.operand(0).dtype,
                 y = call.operand(3).dtype](const std::vector<char *> &at, char *scratch,
                                            int64_t threads) {
-      normalizeBatch(space, epsilon, {x, at[0]}, floats(at[1]), floats(at[2]), {y, at[3]},
-                     floats(at[4]), floats(at[5]), scratch, threads);
+      normalizeBatch({space, epsilon, scratch, threads}, {x, at[0]}, floats(at[1]), floats(at[2]),
+                     {y, at[3]}, floats(at[4]), floats(at[5]));
     };
     return {{}, arguments(src, dst), Loops{loopsName(), space->scratchBytes(), run}};
   }
@@ -107,8 +107,9 @@ Preparation prepareBatchNormStatistics(const Command &command, const std::vector
   auto run = [space = *space, channels, epsilon = call.number("epsilon"),
               x = call.operand(0).dtype](const std::vector<char *> &at, char *scratch,
                                          int64_t threads) {
-    const ChannelLines lines = batchStatistics(space, epsilon, {x, at[0]}, floats(at[1]), nullptr,
-                                               floats(at[2]), floats(at[3]), scratch, threads);
+    const ChannelLines lines =
+        batchStatistics({space, epsilon, scratch, threads}, {x, at[0]}, floats(at[1]), nullptr,
+                        floats(at[2]), floats(at[3]));
     std::copy_n(lines.slope, channels, floats(at[4]));
   };
   const dnnl::memory::desc src = call.desc(0);
@@ -158,8 +159,9 @@ Preparation prepareBatchNormGrad(const Command &command, const std::vector<bool>
     auto run = [space = *space, epsilon = call.number("epsilon"), x = call.operand(0).dtype,
                 dy = call.operand(4).dtype, dx = call.operand(5).dtype](
                    const std::vector<char *> &at, char *scratch, int64_t threads) {
-      normalizeBatchGrad(space, epsilon, {x, at[0]}, floats(at[1]), floats(at[2]), floats(at[3]),
-                         {dy, at[5]}, {dx, at[6]}, floats(at[7]), floats(at[8]), scratch, threads);
+      normalizeBatchGrad({space, epsilon, scratch, threads}, {x, at[0]},
+                         {floats(at[1]), floats(at[2]), floats(at[3])}, {dy, at[5]}, {dx, at[6]},
+                         floats(at[7]), floats(at[8]));
     };
     return {{}, arguments(src, diffDst, diffSrc), Loops{loopsName(), space->scratchBytes(), run}};
   }

@@ -76,8 +76,8 @@ Preparation prepareNormMaxPool(const Command &command, const std::vector<bool> &
               y = call.operand(3).dtype](const std::vector<char *> &at, char *scratch,
                                          int64_t threads) {
     const ChannelLines lines =
-        batchStatistics(space, epsilon, {x, at[0]}, floats(at[1]), floats(at[2]), floats(at[5]),
-                        floats(at[6]), scratch, threads);
+        batchStatistics({space, epsilon, scratch, threads}, {x, at[0]}, floats(at[1]),
+                        floats(at[2]), floats(at[5]), floats(at[6]));
     poolNormalized(windows, lines, {x, at[0]}, {y, at[3]}, bytes(at[4]), threads);
   };
   return {{},
@@ -106,9 +106,9 @@ Preparation prepareNormMaxPoolGrad(const Command &command, const std::vector<boo
     const MakePoints make = [&gathered](int64_t begin, int64_t end, float *to) {
       gatherPooled(gathered.windows, gathered.dy, gathered.positions, begin, end, to);
     };
-    normalizeBatchGradMaking(space, epsilon, {x, at[0]}, floats(at[1]), floats(at[2]),
-                             floats(at[3]), make, {dx, at[6]}, floats(at[7]), floats(at[8]),
-                             scratch, threads);
+    normalizeBatchGradMaking({space, epsilon, scratch, threads}, {x, at[0]},
+                             {floats(at[1]), floats(at[2]), floats(at[3])}, make, {dx, at[6]},
+                             floats(at[7]), floats(at[8]));
   };
   return {{},
           argumentsOf(call, 9, windows, {1, 2, 3, 7, 8}, 5),

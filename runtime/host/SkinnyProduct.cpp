@@ -74,12 +74,26 @@ STOW_INLINE void addOuterProduct(V (&tile)[rows][vectors], const float *left, in
   }
 }
 
+/// Rows and columns of both factors that meet in a part of the result.
+struct Factors {
+  const float *left;
+  int64_t leftPitch;
+  const float *right;
+  int64_t rightPitch;
+  int64_t depth; ///< contracted elements
+
+  /// The same from column `column` of the right one on.
+  Factors from(int64_t column) const {
+    return {left, leftPitch, right + column, rightPitch, depth};
+  }
+};
+
 //===--- Few rows -----------------------------------------------------------------------------===//
 
 /// sums[row][i] += left[row, k] right[k, i] for `depth` rows of the right factor.
 template <typename V, int rows, int vectors>
-STOW_INLINE void addTile(const float *left, int64_t leftPitch, const float *right,
-                         int64_t rightPitch, int64_t depth, float *sums, int64_t pitch) {
+STOW_INLINE void addTile(const Factors &factors, float *sums, int64_t pitch) {
+  const auto [left, leftPitch, right, rightPitch, depth] = factors;
   V tile[rows][vectors];
 #pragma clang loop unroll(full)
   for (int row = 0; row < rows; ++row)
@@ -105,29 +119,24 @@ STOW_INLINE void addTile(const float *left, int64_t leftPitch, const float *righ
 
 /// Columns of a strip: whole vectors, and one that ends where the strip does.
 template <typename V, int rows>
-STOW_INLINE void addStrip(const float *left, int64_t leftPitch, const float *right,
-                          int64_t rightPitch, int64_t depth, int64_t width, float *sums,
-                          int64_t pitch) {
+STOW_INLINE void addStrip(const Factors &factors, int64_t width, float *sums, int64_t pitch) {
   constexpr int64_t lanes = lanesOf<V>;
   int64_t i = 0;
   for (; i + stripVectors * lanes <= width; i += stripVectors * lanes)
-    addTile<V, rows, stripVectors>(left, leftPitch, right + i, rightPitch, depth, sums + i, pitch);
+    addTile<V, rows, stripVectors>(factors.from(i), sums + i, pitch);
   for (; i < width; i += lanes)
-    addTile<V, rows, 1>(left, leftPitch, right + std::min(i, width - lanes), rightPitch, depth,
-                        sums + i, pitch);
+    addTile<V, rows, 1>(factors.from(std::min(i, width - lanes)), sums + i, pitch);
 }
 
 /// `rows` rows, `most` at most.
 template <typename V, int most>
-STOW_INLINE void addRestOfRows(const float *left, int64_t leftPitch, const float *right,
-                               int64_t rightPitch, int64_t depth, int64_t width, float *sums,
-                               int64_t pitch, int64_t rows) {
+STOW_INLINE void addRestOfRows(const Factors &factors, int64_t width, float *sums, int64_t pitch,
+                               int64_t rows) {
   if constexpr (most > 0) {
     if (rows == most)
-      addStrip<V, most>(left, leftPitch, right, rightPitch, depth, width, sums, pitch);
+      addStrip<V, most>(factors, width, sums, pitch);
     else
-      addRestOfRows<V, most - 1>(left, leftPitch, right, rightPitch, depth, width, sums, pitch,
-                                 rows);
+      addRestOfRows<V, most - 1>(factors, width, sums, pitch, rows);
   }
 }
 
@@ -149,7 +158,7 @@ STOW_INLINE void multiplyColumns(const PanelProduct &product, const Addresses &a
         const float *right = addresses.right + part * columns + first;
         for (int64_t row = 0; row < product.rows; row += stripRows<V>) {
           const float *left = addresses.left + row * product.depth + part;
-          addRestOfRows<V, stripRows<V>>(left, product.depth, right, columns, depth, width,
+          addRestOfRows<V, stripRows<V>>({left, product.depth, right, columns, depth}, width,
                                          sums + row * pitch, pitch,
                                          std::min<int64_t>(stripRows<V>, product.rows - row));
         }
@@ -260,9 +269,9 @@ STOW_INLINE void multiplyTransposed(const PanelProduct &product, const Addresses
 
 /// A tile of the result, left [depth, rows], right [depth, columns].
 template <typename V, int rows, int vectors>
-STOW_INLINE void sumTile(const float *left, int64_t leftPitch, const float *right,
-                         int64_t rightPitch, int64_t depth, float *result, int64_t pitch,
-                         Finish finish, int64_t column) {
+STOW_INLINE void sumTile(const Factors &factors, float *result, int64_t pitch, Finish finish,
+                         int64_t column) {
+  const auto [left, leftPitch, right, rightPitch, depth] = factors;
   V tile[rows][vectors] = {};
 #pragma clang loop unroll(full)
   for (int row = 0; row < rows; ++row)
@@ -289,22 +298,20 @@ STOW_INLINE void sumRows(const PanelProduct &product, const Addresses &addresses
                          int64_t row) {
   constexpr int64_t lanes = lanesOf<V>;
   const int64_t columns = product.columns;
-  const float *left = addresses.left + row;
+  const Factors factors{addresses.left + row, product.rows, addresses.right, columns,
+                        product.depth};
   float *to = addresses.result + row * columns;
   int64_t i = 0;
   for (; i + tileVectors<V> * lanes <= columns; i += tileVectors<V> * lanes)
-    sumTile<V, rows, tileVectors<V>>(left, product.rows, addresses.right + i, columns,
-                                     product.depth, to + i, columns, finish, i);
+    sumTile<V, rows, tileVectors<V>>(factors.from(i), to + i, columns, finish, i);
   for (; i + lanes <= columns; i += lanes)
-    sumTile<V, rows, 1>(left, product.rows, addresses.right + i, columns, product.depth, to + i,
-                        columns, finish, i);
+    sumTile<V, rows, 1>(factors.from(i), to + i, columns, finish, i);
   if (i == columns)
     return;
   // The last columns are summed with some before them.
   alignas(64) float last[rows * lanes];
   const int64_t first = columns - lanes;
-  sumTile<V, rows, 1>(left, product.rows, addresses.right + first, columns, product.depth, last,
-                      lanes, {}, 0);
+  sumTile<V, rows, 1>(factors.from(first), last, lanes, {}, 0);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t column = i; column < columns; ++column)
       finish(to + r * columns + column, last[r * lanes + column - first], column);

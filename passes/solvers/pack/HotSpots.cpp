@@ -34,7 +34,8 @@ public:
   /// Halves the distance to `goal` until that fails; gives the lowest packing found.
   std::vector<Bytes> lower(std::vector<Bytes> lowest, Bytes goal) {
     Bytes height = heightOfBases(model, lowest);
-    const Bytes closeBy = goal / 2000;
+    constexpr Bytes closeParts = 2000;
+    const Bytes closeBy = goal / closeParts;
     for (Bytes share = 2; share >= 1 && height > goal;) {
       target = height - goal <= closeBy ? goal : goal + (height - goal) * share / 4;
       bases = lowest;
@@ -54,7 +55,8 @@ public:
 private:
   bool reachTarget() {
     // Sections count as crowded from this share of the target on; less with every round.
-    for (double share : {0.97, 0.9, 0.8, 0.7, 0.6, 0.5}) {
+    constexpr double shares[] = {0.97, 0.9, 0.8, 0.7, 0.6, 0.5};
+    for (double share : shares) {
       const std::vector<Spot> spots = findSpots(share);
       if (spots.empty())
         return true;

@@ -1,8 +1,10 @@
 #include "passes/solvers/schedule/PlanSchedule.h"
 
+#include "passes/solvers/schedule/Descent.h"
 #include "passes/solvers/schedule/bounds/BranchAndBound.h"
 #include "passes/solvers/schedule/bounds/CutBound.h"
 #include "passes/solvers/schedule/proofs/PhaseProgram.h"
+#include "passes/solvers/schedule/proofs/PhaseProof.h"
 #include "passes/solvers/schedule/search/BudgetSolver.h"
 #include "passes/solvers/schedule/search/OrderSearch.h"
 #include "passes/solvers/schedule/search/Restore.h"
@@ -18,32 +20,13 @@ namespace stow::schedule {
 
 Bytes percentOf(Bytes peakBytes, double percent) {
   // Thousandths of a percent are exact, so that 70 % of a multiple of 100 is not one byte more.
-  const __int128 thousandths = static_cast<__int128>(std::llround(percent * 1000));
-  return static_cast<Bytes>((static_cast<__int128>(peakBytes) * thousandths + 99999) / 100000);
+  constexpr __int128 perPercent = 1000, perWhole = 100 * perPercent;
+  const __int128 thousandths = std::llround(percent * static_cast<double>(perPercent));
+  return static_cast<Bytes>((static_cast<__int128>(peakBytes) * thousandths + perWhole - 1) /
+                            perWhole);
 }
 
 namespace {
-
-/// Nodes of the tree are numbered in quarters of a percent.
-constexpr int whole = 400;
-
-/// The node that splits an open range: the multiple of 10, else 5, else 1, else a quarter percent
-/// that is nearest to `share` of the way up, the upper one if two are; absent if the range has no
-/// node of at least `finest`.
-std::optional<int> pivot(int low, int high, int finest, double share) {
-  const double aim = low + share * (high - low);
-  for (int step : {40, 20, 4, 1}) {
-    if (step < finest)
-      break;
-    std::optional<int> best;
-    for (int node = (low / step + 1) * step; node < high; node += step)
-      if (!best || std::abs(node - aim) <= std::abs(*best - aim))
-        best = node;
-    if (best)
-      return best;
-  }
-  return std::nullopt;
-}
 
 PlanOptions withWholeEffort(PlanOptions options) {
   if (options.effort > 1)
@@ -53,14 +36,16 @@ PlanOptions withWholeEffort(PlanOptions options) {
 
 /// What a node deserves of the usual work, less the finer it is: what is known for a little more
 /// memory is close to its answer then.
-double workDueTo(int node) { return node % 40 == 0 ? 1 : node % 20 == 0 ? 0.5 : 0.3; }
+double workDueTo(int node) {
+  constexpr double ofTens = 1, ofFives = 0.5, ofOthers = 0.3;
+  return node % 40 == 0 ? ofTens : node % 20 == 0 ? ofFives : ofOthers;
+}
 
 /// Work of branching for a bound that is printed or decides whether a budget is looked at.
 constexpr int64_t kFinalBranchWork = 4'000'000;
 
-/// The work of a whole walk, in usual nodes. A node gets what it deserves, but at most a third of
-/// what is left: most budgets are three nodes away, and no number of nodes takes more than this.
-constexpr double workOfWalk = 5;
+/// Of what is left for a walk (Descent::work) a node gets what it deserves, but at most a third: most budgets
+/// are three nodes away, and no number of nodes takes more than a walk's.
 double workOf(int node, double left) { return std::min(workDueTo(node), left / 3); }
 
 } // namespace
@@ -77,7 +62,7 @@ public:
         solver(problem, graph, options, effort) {
     const Sequence order = graph.inputOrder();
     inputPeak = measure(graph, order).peakBytes;
-    fullPeak = scalePeak.value_or(inputPeak);
+    grid.fullPeak = scalePeak.value_or(inputPeak);
     // With alternatives, search plans with the leanest workspace; `expand` then takes the fastest
     // alternative that fits at each position.
     if (graph.hasAlternatives)
@@ -87,10 +72,10 @@ public:
     for (const Sequence &base : solver.bases())
       if (std::optional<Point> point = solver.pointOf(base, inputPeak))
         start.add(std::move(*point));
-    while (highest > 0 && rung(highest - 1) >= start.points().back().peak)
-      --highest;
-    while (lowest < highest && rung(lowest + 1) < bound.peakBound())
-      ++lowest;
+    while (grid.highest > 0 && grid.rung(grid.highest - 1) >= start.points().back().peak)
+      --grid.highest;
+    while (grid.lowest < grid.highest && grid.rung(grid.lowest + 1) < bound.peakBound())
+      ++grid.lowest;
   }
 
   Bytes inputOrderPeak() const { return inputPeak; }
@@ -110,13 +95,20 @@ public:
     Walk walk = answer(budget, proof.time);
     auto isOpen = [&] {
       return walk.best && proof.time && walk.best->time > result.bound() &&
-             !isMet(walk.best->time, result.phaseBound);
+             !meetsPhaseBound(graph, walk.best->time, result.phaseBound);
     };
     if (isOpen())
       result.cutBound = branchedBound(budget, proof, walk.best->time, kFinalBranchWork);
     bool infeasible = false;
-    if (options.prove && phaseProgramAvailable())
-      infeasible = prove(result, walk, proof, budget, options.proveSeconds);
+    if (options.prove && phaseProgramAvailable() && proof.time && !graph.ops.empty()) {
+      PhaseProof phases =
+          proveByPhases(graph, bound, solver,
+                        {budget, proof, *result.cutBound, options.proveSeconds, options.cancelled},
+                        std::move(walk.best));
+      walk.best = std::move(phases.best);
+      result.phaseBound = phases.bound;
+      infeasible = phases.infeasible;
+    }
     fill(result, walk, infeasible);
     return result;
   }
@@ -153,8 +145,8 @@ public:
     Frontier all = sweep();
     if (options.effort > 0) {
       const int step = effort.frontierNode();
-      for (int node = whole - step; node > 0 && !cancelled(); node -= step) {
-        const Bytes budget = rung(node);
+      for (int node = BudgetGrid::whole - step; node > 0 && !cancelled(); node -= step) {
+        const Bytes budget = grid.rung(node);
         Walk walk = answer(budget, bound.refine(budget, 4).time);
         for (const Point *point : walk.pool)
           all.add(*point);
@@ -180,13 +172,6 @@ private:
     return graph.hasOverwrites ? share * Effort::shareOfCopies(graph.ops.size()) : 0;
   }
   bool cancelled() const { return options.cancelled && options.cancelled(); }
-  Bytes rung(int node) const { return percentOf(fullPeak, 0.25 * node); }
-
-  /// How far up a range of nodes is split. Where reruns explode the lower part is out of reach: few
-  /// nodes are to be solved on the way to the upper part.
-  double split(int low, int high) const {
-    return solver.hasExplodingReruns() && high - low > 40 ? 0.85 : 0.5;
-  }
 
   void searchOrders() {
     if (options.effort <= 0 || graph.ops.empty())
@@ -234,102 +219,22 @@ private:
     std::vector<Point> others; ///< from planners of other effort, and of the problem with copies
   };
 
-  /// What more memory and what less memory is answered with. Points belong to the nodes that found
-  /// them, and to the sweep.
-  struct Box {
-    const Point *high;
-    const Point *low = nullptr;
-    Bytes refused = -1; ///< a budget that found nothing
-
-    /// The cheapest point of the pool within the budget that lies in the box, ties to the smaller
-    /// peak; null if there is none. No peak may be `refused` or less.
-    const Point *choose(const std::vector<const Point *> &pool, Bytes budget) const {
-      const Point *best = nullptr;
-      for (const Point *point : pool)
-        if (point->peak <= budget && point->peak > refused && point->time >= high->time &&
-            (!low || (point->time <= low->time && point->peak >= low->peak)) &&
-            (!best || std::tie(point->time, point->peak) < std::tie(best->time, best->peak)))
-          best = point;
-      return best;
-    }
-  };
-
-  /// A way down the tree: the range of nodes that is left, and what holds in it.
-  ///
-  /// A search that starts far above its budget may find nothing where one that starts close to it
-  /// does. So below the last answer of the tree there are steps. Each starts from what the one above
-  /// it found; where one finds nothing, half of it is tried.
-  struct Descent {
-    enum class Part { Tree, Steps, Between } part = Part::Tree;
-    bool wentBelow = false;          ///< at the last node
-    int stride = 0;                  ///< nodes to the next step
-    size_t steps = 0;                ///< taken so far
-    std::vector<const Point *> pool; ///< everything met
-    Box box;
-    /// The same of this planner's own searches, without what others have found: searches start from
-    /// these, so that what they find does not depend on others.
-    std::vector<const Point *> ownPool;
-    Box own;
-    int from = 0, to = 0;
-    Cost most = kAnyTime;       ///< what takes more is of no use
-    bool isBounded = false;     ///< from below: by an answer, or by what takes too long
-    double work = workOfWalk;   ///< left for nodes to come
-    std::vector<char> failures; ///< cuts that came to nothing for more memory
-  };
-  struct Step {
-    int node = 0;
-    const Point *best, *own; ///< the node's answers
-    const std::vector<char> *failures;
-  };
-
-  /// Distances of nodes: of those on which the smallest peak is looked for, and of those that are
-  /// solved for a budget between others.
-  int coarse() const { return solver.hasExplodingReruns() ? 40 : effort.smallestPeakNode(); }
-  int fine() const { return solver.hasExplodingReruns() ? 4 : effort.finestNode(); }
-  int shortestStride() const { return std::min(coarse() / 4, fine()); }
-
   Descent fromTheTop() {
     std::vector<const Point *> pool;
     for (const Point &point : sweep().points())
       pool.push_back(&point);
-    Descent top;
-    top.pool = top.ownPool = std::move(pool);
-    top.box = top.own = {&start.points().back()};
-    top.from = lowest;
-    top.to = highest;
-    return top;
-  }
-
-  /// The node that comes next; absent if there is none of at least `least`.
-  std::optional<int> nextNode(Descent &at, int least) const {
-    using Part = Descent::Part;
-    if (at.part == Part::Tree) {
-      // What lies below is looked for on the coarse nodes alone, for every budget in the same way.
-      const int finest = at.isBounded ? least : coarse();
-      if (std::optional<int> node = pivot(at.from, at.to, finest, split(at.from, at.to)))
-        return node;
-      at.part = at.isBounded ? Part::Between : Part::Steps;
-      if (!at.isBounded) {
-        at.stride = at.wentBelow ? coarse() : coarse() / 2;
-        at.from = lowest;
-        at.box.refused = at.own.refused = -1;
-      }
-    }
-    if (at.part == Part::Steps && at.from == lowest) {
-      while (at.stride / 2 >= shortestStride() && at.to - at.stride <= lowest)
-        at.stride /= 2;
-      if (at.to - at.stride > lowest)
-        return at.to - at.stride;
-    }
-    at.part = Part::Between;
-    return pivot(at.from, at.to, least, split(at.from, at.to));
+    BudgetGrid nodes = grid;
+    nodes.explodes = solver.hasExplodingReruns(); // known once swept
+    nodes.coarse = nodes.explodes ? 40 : effort.smallestPeakNode();
+    nodes.fine = nodes.explodes ? 4 : effort.finestNode();
+    return Descent(nodes, &start.points().back(), std::move(pool));
   }
 
   /// Solves the next node on the way to `budget`; absent if there is none of at least `least`. A node below that
   /// takes too long is passed by.
-  std::optional<Step> next(Descent &at, int least, Bytes budget) {
-    while (std::optional<int> node = nextNode(at, least)) {
-      const Bytes here = rung(*node);
+  std::optional<Descent::Step> next(Descent &at, int least, Bytes budget) {
+    while (std::optional<int> node = at.nextNode(least)) {
+      const Bytes here = at.grid.rung(*node);
       if (at.box.high->peak <= here) {
         at.to = *node;
         continue;
@@ -352,36 +257,12 @@ private:
       }
       for (const Point &point : found.others)
         at.pool.push_back(&point);
-      const Step step = {*node, at.box.choose(at.pool, here), at.own.choose(at.ownPool, here),
-                         &found.own.failures};
-      if (step.best || !isStep || at.stride / 2 < shortestStride())
+      const Descent::Step step = {*node, at.box.choose(at.pool, here),
+                                  at.own.choose(at.ownPool, here), &found.own.failures};
+      if (step.best || !at.shortenStep())
         return step;
-      at.stride /= 2;
     }
     return std::nullopt;
-  }
-
-  static void goBelow(Descent &at, const Step &step) {
-    at.box.high = step.best;
-    if (step.own)
-      at.own.high = step.own;
-    at.to = step.node;
-    at.wentBelow = true;
-    if (!step.failures->empty())
-      at.failures = *step.failures;
-  }
-  void goAbove(Descent &at, const Step &step) const {
-    auto raise = [&](Box &box, const Point *best) {
-      if (best)
-        box.low = best;
-      else
-        box.refused = rung(step.node);
-    };
-    raise(at.box, step.best);
-    raise(at.own, step.own);
-    at.isBounded = at.box.low;
-    at.from = step.node;
-    at.wentBelow = false;
   }
 
   Walk answer(Bytes budget, std::optional<Cost> least, Cost most = kAnyTime) {
@@ -394,18 +275,19 @@ private:
     // Until solved for this very budget, or proven.
     const auto isDone = [&] {
       const bool isSolved =
-          rung(at.from) == budget && (at.box.low || at.part != Descent::Part::Tree);
+          at.grid.rung(at.from) == budget && (at.box.low || at.part != Descent::Part::Tree);
       return isSolved || (at.box.low && at.box.low->time <= *least);
     };
     while (!isDone()) {
-      std::optional<Step> step = next(at, fine(), budget);
-      if (!step || (at.part != Descent::Part::Tree && !step->best && budget < rung(step->node)))
+      std::optional<Descent::Step> step = next(at, at.grid.fine, budget);
+      if (!step ||
+          (at.part != Descent::Part::Tree && !step->best && budget < at.grid.rung(step->node)))
         break;
-      if (budget >= rung(step->node) || !step->best) {
-        goAbove(at, *step);
+      if (budget >= at.grid.rung(step->node) || !step->best) {
+        at.goAbove(*step);
         continue;
       }
-      goBelow(at, *step);
+      at.goBelow(*step);
       if (at.box.high->peak <= budget)
         return {std::move(at.pool), *at.box.high};
     }
@@ -426,11 +308,11 @@ private:
     if (lowestPeak)
       return *lowestPeak;
     Descent at = fromTheTop();
-    while (std::optional<Step> step = next(at, coarse(), 0))
+    while (std::optional<Descent::Step> step = next(at, at.grid.coarse, 0))
       if (step->best)
-        goBelow(at, *step);
+        at.goBelow(*step);
       else
-        goAbove(at, *step);
+        at.goAbove(*step);
     lowestPeak = at.box.high;
     for (const Point *point : at.pool)
       if (point->peak > at.box.refused && point->time >= at.box.high->time &&
@@ -448,7 +330,7 @@ private:
       return known->second;
     Node &found = known->second;
     BudgetSolver::Task task;
-    task.budget = rung(node);
+    task.budget = grid.rung(node);
     const CutBound::Proof proof = bound.refine(task.budget, 4);
     if (!proof.time || (at.box.low && at.box.low->time <= *proof.time))
       return found;
@@ -497,8 +379,8 @@ private:
     if (shareOfCopies() <= 0 || options.effort <= 0 || cancelled())
       return;
     if (!copies)
-      copies =
-          std::make_unique<Impl>(withoutOverwrites(problem), options, shareOfCopies(), fullPeak);
+      copies = std::make_unique<Impl>(withoutOverwrites(problem), options, shareOfCopies(),
+                                      grid.fullPeak);
     const std::optional<Cost> least = copies->bound.refine(task.budget, 4).time;
     if (!least || isSettled(task, node, std::max(*least, *task.least)))
       return;
@@ -511,76 +393,6 @@ private:
       return;
     for (Point &point : solver.repair(*restored, task.budget))
       node.others.push_back(std::move(point));
-  }
-
-  /// Phase programs of rising size until one proves the schedule at hand, each refined while its
-  /// replay exceeds the budget inside a phase. Replays, with reruns delayed to their readers, may
-  /// be better schedules themselves or start a search for one. True if the budget is infeasible.
-  bool prove(PlanResult &result, Walk &walk, const CutBound::Proof &proof, Bytes budget,
-             double seconds) {
-    if (!proof.time || graph.ops.empty())
-      return false;
-    const int32_t highest = bound.opsByPressure().front();
-    const int32_t binding = proof.op.value_or(highest);
-    const std::pair<int, int32_t> programs[] = {
-        {1, binding}, {8, binding}, {8, highest}, {24, std::min(binding, highest)}};
-    auto offer = [&](std::vector<Point> points) {
-      for (Point &point : points)
-        if (point.peak <= budget && (!walk.best || point.time < walk.best->time))
-          walk.best = std::move(point);
-    };
-    auto done = [&] {
-      return cancelled() || (walk.best && (walk.best->time <= *result.cutBound ||
-                                           isMet(walk.best->time, result.phaseBound)));
-    };
-    for (size_t i = 0; i < std::size(programs); ++i) {
-      const auto [phases, first] = programs[i];
-      constexpr int mostRounds = 12;
-      std::vector<PhaseEvent> events = phaseChain(graph, first, phases);
-      std::optional<Sequence> replay;
-      for (int round = 0; round < mostRounds && seconds > 0 && !done(); ++round) {
-        PhaseOptions phase;
-        phase.seconds = seconds / static_cast<double>(std::size(programs) - i);
-        if (walk.best)
-          phase.knownTime = walk.best->time;
-        PhaseResult solved = solvePhaseProgram(graph, events, budget, phase);
-        seconds -= solved.seconds;
-        if (solved.infeasible && !walk.best)
-          return true;
-        if (solved.bound)
-          result.phaseBound = std::max(result.phaseBound.value_or(0), *solved.bound);
-        if (!solved.sequence)
-          break;
-        Sequence delayed = delayReruns(graph, *solved.sequence);
-        if (measure(graph, delayed).legal) {
-          offer(solver.repair(delayed, budget));
-          replay = std::move(delayed);
-        }
-        if (!solved.isRefined)
-          break;
-        events = std::move(solved.refined);
-      }
-      if (done())
-        return false;
-      if (!replay)
-        continue;
-      BudgetSolver::Task task;
-      task.budget = budget;
-      task.least = proof.time;
-      task.pricePerByte = std::ldexp(proof.price, -bound.shift());
-      task.seed = whole + static_cast<uint64_t>(phases);
-      std::vector<Point> searched;
-      solver.search(task, &*replay, searched);
-      offer(std::move(searched));
-    }
-    return false;
-  }
-
-  /// The phase program is solved in floating point: its bound is exact up to 1e-7 of the extra
-  /// time.
-  bool isMet(Cost time, std::optional<Cost> least) const {
-    return least &&
-           static_cast<double>(time - *least) <= 1e-7 * static_cast<double>(time - graph.leastTime);
   }
 
   void fill(PlanResult &result, Walk &walk, bool infeasible) {
@@ -596,8 +408,9 @@ private:
     result.solution = std::move(walk.best->solution);
     const Cost least = result.bound();
     result.gap = least > 0 ? static_cast<double>(result.time) / static_cast<double>(least) - 1 : 0;
-    result.status = result.time <= least || isMet(result.time, result.phaseBound) ? Status::Optimal
-                                                                                  : Status::Bounded;
+    result.status = result.time <= least || meetsPhaseBound(graph, result.time, result.phaseBound)
+                        ? Status::Optimal
+                        : Status::Bounded;
   }
 
   const Problem problem;
@@ -610,8 +423,7 @@ private:
   std::unique_ptr<Impl> withLessEffort; ///< made when needed, as is the next
   std::unique_ptr<Impl> copies;         ///< of the problem without overwrites
   Bytes inputPeak = 0;
-  Bytes fullPeak = 0;                ///< 100 % for the nodes
-  int lowest = 0, highest = whole;   ///< the tree's nodes lie between: what bounds leave open
+  BudgetGrid grid;
   Frontier start;                    ///< orders without reruns
   std::optional<Frontier> swept;     ///< of all prices, from every order
   const Point *lowestPeak = nullptr; ///< of all answers, that with the smallest peak

@@ -85,7 +85,8 @@ public:
     result.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     // Stopped by the clock at the wrong moment, the solver may call a program infeasible or its
     // incumbent optimal. Only what it says well before its limit is a proof.
-    const bool isStopped = result.seconds > 0.8 * options.seconds;
+    constexpr double wellBefore = 0.8;
+    const bool isStopped = result.seconds > wellBefore * options.seconds;
     const bool isRefuted = Cbc_isProvenInfeasible(model);
     if (isRefuted && !isStopped) {
       // Below the cutoff nothing exists: the known schedule is optimal. Without one: infeasible.

@@ -69,9 +69,10 @@ const std::vector<char> *BudgetSolver::barsFor(size_t base, double segments) con
 /// peak (0: none), and the bias of SequenceCut::solve. On larger graphs not all get their turn, so
 /// that those whose sweep is cheapest at this budget come first.
 std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const {
-  std::vector<CutStyle> styles = {{0, 0.3},   {0.18, 0.3},  {0.5, 0.3},  {1, 0.3},
-                                  {0, 0.02},  {0.12, 0.3},  {0.25, 0.3}, {0.35, 0.3},
-                                  {0, 0.001}, {0.18, 0.02}, {0.5, 4},    {0.12, 4}};
+  constexpr CutStyle all[] = {{0, 0.3},   {0.18, 0.3},  {0.5, 0.3},  {1, 0.3},
+                              {0, 0.02},  {0.12, 0.3},  {0.25, 0.3}, {0.35, 0.3},
+                              {0, 0.001}, {0.18, 0.02}, {0.5, 4},    {0.12, 4}};
+  std::vector<CutStyle> styles(std::begin(all), std::end(all));
   for (size_t i = 0; i < styles.size(); ++i)
     styles[i].index = i;
   auto cost = [&](const CutStyle &style) {
@@ -111,7 +112,7 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task, std::vector<char> &fa
     return reduced || allowance <= 0;
   };
   if (task.above)
-    attempt(task.above->sequence, 0.3, nullptr);
+    attempt(task.above->sequence, kUsualBias, nullptr);
   failures = task.failures;
   if (!explodes)
     for (const CutStyle &style : stylesFor(task.budget))
@@ -259,7 +260,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
 
 std::vector<Point> BudgetSolver::repair(const Sequence &start, Bytes budget) const {
   std::vector<Point> found;
-  for (double bias : {0.3, 0.02, 4.0}) {
+  for (double bias : {kUsualBias, kLowBias, kHighBias}) {
     constexpr int rounds = 30;
     int64_t allowance = cutWork(effort.repairWork());
     std::optional<Sequence> reduced =
@@ -305,7 +306,8 @@ Frontier BudgetSolver::sweep(Bytes peakBound) {
       frontier.add(std::move(*point));
   std::vector<SweptCut> cuts;
   int64_t allowance = cutWork(effort.sweepWork());
-  for (double segments : {0.0, 0.25, 0.5, 0.12, 1.0, 0.18, 0.35, 0.06}) {
+  constexpr double lengths[] = {0.0, 0.25, 0.5, 0.12, 1.0, 0.18, 0.35, 0.06};
+  for (double segments : lengths) {
     SweptStyle &style = sweptStyles.emplace_back();
     style.segments = segments;
     for (size_t i = orders.size(); i-- > 0;) {

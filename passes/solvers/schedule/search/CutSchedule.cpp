@@ -206,7 +206,8 @@ std::optional<SequenceCut::Plan> SequenceCut::cheapestWithin(Bytes room, double 
   const auto slack =
       static_cast<Bytes>(Effort(graph.ops.size(), 1).cutTolerance() * static_cast<double>(room));
   constexpr int rounds = 14;
-  for (int i = 0; i < rounds && high > low * 1.0005 && best->keptBytes < room - slack; ++i) {
+  constexpr double closeEnough = 1.0005;
+  for (int i = 0; i < rounds && high > low * closeEnough && best->keptBytes < room - slack; ++i) {
     double middle = std::sqrt(low * high);
     (consider(solve(middle, bias)) ? high : low) = middle;
   }
@@ -399,9 +400,10 @@ std::vector<SweptCut> sweepPrices(const Graph &graph, const Sequence &base, int 
   const double unit =
       static_cast<double>(start.time + 1) / static_cast<double>(cut.acrossBytes() + 1);
   // Below 2^-20 of the mean price nothing is worth a rerun; above 2^12 of it everything is.
+  constexpr double lowest = -20, highest = 12;
   Cost lastCost = -1;
   for (int i = 0; i < prices && cut.work() <= *allowance; ++i) {
-    const double exponent = -20.0 + 32.0 * i / std::max(prices - 1, 1);
+    const double exponent = lowest + (highest - lowest) * i / std::max(prices - 1, 1);
     const SequenceCut::Plan plan = cut.solve(unit * std::exp2(exponent), 0.5);
     if (plan.rerunCost == lastCost || plan.reruns.empty())
       continue;

@@ -12,6 +12,9 @@
 
 namespace stow::schedule {
 
+/// Biases of SequenceCut::solve that are tried: the usual one, next to none, and a strong one.
+inline constexpr double kUsualBias = 0.3, kLowBias = 0.02, kHighBias = 4;
+
 /// One position of one sequence, ready to be cut at any price.
 class SequenceCut {
 public:

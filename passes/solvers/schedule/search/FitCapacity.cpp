@@ -28,7 +28,7 @@ std::optional<Solution> fitCapacity(const Problem &problem, const Solution &solu
   constexpr int kRounds = 20;
   std::optional<Solution> best;
   std::optional<Cost> bestTime;
-  for (double bias : {0.3, 0.02}) {
+  for (double bias : {kUsualBias, kLowBias}) {
     std::optional<Sequence> reduced = reduceToBudget(graph, start, capacity.budgetBytes, kRounds,
                                                      bias, nullptr, nullptr, windows);
     if (!reduced)

@@ -1,11 +1,11 @@
 #include "passes/solvers/schedule/search/LocalSearch.h"
 
 #include "ir/plan/Random.h"
+#include "passes/solvers/schedule/search/EditedSchedule.h"
 #include "passes/solvers/schedule/search/RerunPlan.h"
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 namespace stow::schedule {
 namespace {
@@ -15,18 +15,12 @@ constexpr int32_t none = Timeline::none;
 class Search {
 public:
   Search(const Graph &graph, const Sequence &start, const SearchOptions &options)
-      : graph(graph), options(options), timeline(graph, start), random(options.seed * 77 + 5),
-        plan(graph, timeline, random), placeInMany(graph.ops.size(), none) {
-    for (size_t op = 0; op < graph.ops.size(); ++op)
-      track(static_cast<int32_t>(op));
-    best.sequence = start;
-    best.measured = measure(graph, start);
-    snapshot();
-  }
+      : graph(graph), options(options), schedule(graph, start, options.budgetBytes),
+        timeline(schedule.timeline), random(options.seed * 77 + 5), plan(graph, timeline, random) {}
 
   SearchResult run() {
-    if (graph.ops.empty() || best.measured.peakBytes <= 0)
-      return best;
+    if (graph.ops.empty() || schedule.bestMeasure().peakBytes <= 0)
+      return best();
     double meanCost = 0, meanSize = 0;
     for (const GraphOp &op : graph.ops)
       meanCost += static_cast<double>(op.cost);
@@ -34,10 +28,12 @@ public:
       meanSize += static_cast<double>(value.sizeBytes);
     meanCost /= static_cast<double>(graph.ops.size());
     meanSize /= static_cast<double>(graph.values.size() + 1);
-    price =
-        options.pricePerByte > 0 ? options.pricePerByte : meanCost / (meanSize + 1) * 0.25 + 1e-12;
+    constexpr double ofMean = 0.25;
+    price = options.pricePerByte > 0 ? options.pricePerByte
+                                     : meanCost / (meanSize + 1) * ofMean + 1e-12;
     const double first = options.warmth * (options.reruns ? meanCost : price * meanSize) + 1e-9;
     const double last = first * options.cooling;
+    constexpr double dearer = 1.2; // what a part above the budget becomes
     setLimit();
     energy = energyNow();
     for (int64_t move = 0; move < options.moves; ++move) {
@@ -46,7 +42,7 @@ public:
         temperature = first * std::pow(last / first, progress);
         adjustPrice();
         if (!isForPeak())
-          timeline.reweigh(1.2);
+          timeline.reweigh(dearer);
         energy = energyNow();
         if (options.cancelled && options.cancelled())
           break;
@@ -55,21 +51,16 @@ public:
       }
       step();
     }
-    settle();
-    return best;
+    return best();
   }
 
 private:
+  SearchResult best() { return {schedule.bestSequence(), schedule.bestMeasure()}; }
+
   void setLimit() {
     if (!isForPeak())
       timeline.setLimit(options.budgetBytes);
   }
-
-  struct Change {
-    enum Kind : int8_t { Added, Removed, Moved } kind;
-    int32_t op, slot;
-    int32_t target = none; ///< of a move
-  };
 
   /// The price of a byte rises while the schedule is over budget and falls while it is not, so
   /// that the search goes back and forth across the budget: cheap from above, small from below. As
@@ -93,45 +84,8 @@ private:
   Bytes aboveBudget(Bytes peak) const { return std::max<Bytes>(0, peak - options.budgetBytes); }
   double inParts(double excess) const { return excess * options.parts / timeline.slotCount(); }
 
-  // -- changes with a log, so that a rejected move can be undone
-
-  void add(int32_t op, int32_t slot) {
-    timeline.add(op, slot);
-    log.push_back({Change::Added, op, slot});
-  }
-  void remove(int32_t slot) {
-    log.push_back({Change::Removed, timeline.runAt(slot), slot});
-    timeline.remove(slot);
-  }
-  void undo() {
-    for (; !log.empty(); log.pop_back()) {
-      const Change &change = log.back();
-      if (change.kind == Change::Added)
-        timeline.remove(change.slot);
-      else if (change.kind == Change::Removed)
-        timeline.add(change.op, change.slot);
-      else
-        timeline.move(change.target, change.slot);
-    }
-  }
-
-  /// Keeps the set of ops that run more than once.
-  void track(int32_t op) {
-    bool should = timeline.runsOf(op).size() > 1;
-    if (should && placeInMany[op] == none) {
-      placeInMany[op] = static_cast<int32_t>(many.size());
-      many.push_back(op);
-    } else if (!should && placeInMany[op] != none) {
-      int32_t place = placeInMany[op];
-      many[place] = many.back();
-      placeInMany[many[place]] = place;
-      many.pop_back();
-      placeInMany[op] = none;
-    }
-  }
-
   void step() {
-    log.clear();
+    schedule.begin();
     threshold = -temperature * std::log(random.real() + 1e-300);
     const bool over = timeline.peak() > options.budgetBytes;
     bool moved = false;
@@ -145,72 +99,24 @@ private:
               : dice < 12 ? shiftAnywhere()
                           : evict();
     }
-    if (!moved || log.empty()) {
-      undo();
+    if (!moved || schedule.isEmpty()) {
+      schedule.undo();
       return;
     }
     double now = energyNow();
     double rise = now - energy;
     bool accept = timeline.violations() == 0 && rise <= threshold;
     if (!accept) {
-      undo();
+      schedule.undo();
       return;
     }
     energy = now;
-    for (const Change &change : log) {
-      track(change.op);
-      journal.push_back(change);
-    }
-    remember();
-  }
-
-  void remember() {
-    Measure now{timeline.time(), timeline.peak(), 0, true};
-    auto key = [&](const Measure &m) {
-      Bytes over = std::max<Bytes>(0, m.peakBytes - options.budgetBytes);
-      return std::tuple(over, m.time, m.peakBytes);
-    };
-    if (key(now) < key(best.measured)) {
-      best.measured = now;
-      bestLength = journal.size();
-    }
-    if (journal.size() > slotsThen.size())
-      settle();
-  }
-
-  // A copy of the timeline per improvement would cost more than the search itself. Instead,
-  // accepted changes are written down, and the best schedule is the last snapshot and a part of the
-  // journal.
-
-  void snapshot() {
-    slotsThen.resize(timeline.slotCount());
-    for (int32_t slot = 0; slot < timeline.slotCount(); ++slot)
-      slotsThen[slot] = timeline.runAt(slot);
-    journal.clear();
-    bestLength = 0;
-  }
-
-  void settle() {
-    for (size_t i = 0; i < bestLength; ++i) {
-      const Change &change = journal[i];
-      slotsThen[change.slot] = change.kind == Change::Added ? change.op : none;
-      if (change.kind == Change::Moved)
-        slotsThen[change.target] = change.op;
-    }
-    if (bestLength > 0) {
-      best.sequence.clear();
-      for (int32_t op : slotsThen)
-        if (op != none)
-          best.sequence.push_back(op);
-    }
-    snapshot();
+    schedule.keep();
   }
 
   void respread() {
-    settle();
-    timeline.assign(timeline.sequence());
+    schedule.respread();
     setLimit();
-    snapshot();
     crowded = 0;
   }
 
@@ -265,11 +171,12 @@ private:
     if (static_cast<double>(plan.cost()) - price * relief > threshold)
       return false;
     for (size_t i = plan.runs().size(); i-- > 0;)
-      add(plan.runs()[i].op, plan.runs()[i].slot);
+      schedule.add(plan.runs()[i].op, plan.runs()[i].slot);
     return true;
   }
 
   bool drop() {
+    const std::vector<int32_t> &many = schedule.opsOfSeveralRuns();
     if (many.empty())
       return false;
     int32_t op = many[random.below(many.size())];
@@ -280,7 +187,7 @@ private:
     dropViews(op, slot);
     if (!dropOverwriters(op, slot))
       return false;
-    remove(slot);
+    schedule.remove(slot);
     // Reruns that served only this one go with it.
     for (int32_t input : graph.ops[op].inputs)
       dropIfIdle(input, slot, 0);
@@ -300,7 +207,7 @@ private:
         if (!timeline.removable(run) || timeline.runsOf(overwriter).front() == run ||
             !dropOverwriters(overwriter, run))
           return false;
-        remove(run);
+        schedule.remove(run);
       }
     return true;
   }
@@ -312,7 +219,7 @@ private:
         const int32_t writer = *graph.values[view].producer;
         const int32_t run = timeline.nextRunAfter(writer, slot);
         if (run < timeline.nextRunAfter(op, slot) && timeline.runsOf(writer).front() < slot)
-          remove(run);
+          schedule.remove(run);
       }
   }
 
@@ -330,7 +237,7 @@ private:
       if (graph.values[output].keep && next == timeline.slotCount())
         return;
     }
-    remove(from);
+    schedule.remove(from);
     for (int32_t input : graph.ops[*producer].inputs)
       dropIfIdle(input, from, depth + 1);
   }
@@ -341,14 +248,14 @@ private:
       ++crowded;
       return false;
     }
-    log.push_back({Change::Moved, timeline.runAt(slot), slot, place});
-    timeline.move(slot, place);
+    schedule.move(slot, place);
     return true;
   }
 
   /// Moves a run of an op that runs more than once, past readers and suppliers that other runs can
   /// stand in for.
   bool retime() {
+    const std::vector<int32_t> &many = schedule.opsOfSeveralRuns();
     if (many.empty())
       return false;
     const int32_t op = many[random.below(many.size())];
@@ -367,8 +274,8 @@ private:
     const int32_t target = left + 1 + random.below(right - left - 1);
     if (timeline.runAt(target) != none)
       return false;
-    remove(slot);
-    add(op, target);
+    schedule.remove(slot);
+    schedule.add(op, target);
     return true;
   }
 
@@ -430,10 +337,11 @@ private:
 
   /// Takes a value off the peak: its writer moves behind the peak, or its last reader before it.
   bool shiftAtPeak() {
+    constexpr double atThePeak = 0.15;
     const int32_t peak = aim();
     int32_t slot = none;
     bool later = random.bits() >> 63;
-    const int32_t value = random.real() < 0.15 ? none : liveAcross(peak);
+    const int32_t value = random.real() < atThePeak ? none : liveAcross(peak);
     if (value == none) {
       slot = timeline.runAt(peak) == none ? none : peak; // the op at the peak itself
     } else {
@@ -453,16 +361,11 @@ private:
 
   const Graph &graph;
   const SearchOptions &options;
-  Timeline timeline;
+  EditedSchedule schedule;
+  Timeline &timeline; ///< the schedule's
   Random random;
   RerunPlan plan;
-  SearchResult best;
   double energy = 0, threshold = 0, price = 0, temperature = 0;
-  std::vector<Change> log;     ///< of the move at hand
-  std::vector<Change> journal; ///< of accepted moves since the snapshot
-  std::vector<int32_t> slotsThen;
-  size_t bestLength = 0; ///< of the journal at the best schedule; 0: it is older
-  std::vector<int32_t> many, placeInMany;
   static constexpr size_t mostInGroup = 5;
   std::vector<int32_t> group; ///< slots of runs that move together
   int crowded = 0;

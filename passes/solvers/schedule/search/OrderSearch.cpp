@@ -358,7 +358,8 @@ Sequence searchOrder(const Graph &graph, const Sequence &start, const OrderOptio
     search.pricePerByte = 1;
     search.moves = options.moves / static_cast<int64_t>(tries);
     search.seed = i + 1;
-    search.warmth = i + 1 == tries ? 0.1 : 0.6;
+    constexpr double warm = 0.6, cool = 0.1;
+    search.warmth = i + 1 == tries ? cool : warm;
     search.cooling = 1e-3;
     search.cancelled = options.cancelled;
     const Sequence &from =

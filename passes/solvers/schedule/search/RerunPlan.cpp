@@ -104,7 +104,8 @@ double RerunPlan::oddsOf(int32_t value, int32_t slot, size_t first, double share
   }
   const auto size = static_cast<double>(graph.values[value].sizeBytes);
   const double saved = size / (size + static_cast<double>(missing));
-  return std::clamp(0.9 * saved * saved, 0.3 * share, 0.8);
+  constexpr double ofSaved = 0.9, ofShare = 0.3, most = 0.8;
+  return std::clamp(ofSaved * saved * saved, ofShare * share, most);
 }
 
 /// The first read of a view behind the peak that a new copy of its bytes would leave without it, by
@@ -166,7 +167,8 @@ bool RerunPlan::add(int32_t op, int32_t right, int depth) {
   const auto candidates = static_cast<double>(
       std::count_if(inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end(),
                     [](const Input &input) { return input.mayFollow; }));
-  const double share = std::min(0.6, 0.9 / std::max(candidates, 1.0));
+  constexpr double ofAll = 0.9, most = 0.6;
+  const double share = std::min(most, ofAll / std::max(candidates, 1.0));
   for (size_t i = first; i < inputs.size(); ++i) {
     const int32_t value = inputs[i].value;
     if (inputs[i].isGone) {
