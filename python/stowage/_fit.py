@@ -142,7 +142,7 @@ def _order(loader: Any, seed: Optional[int], epoch: int) -> "Iterator[None]":
 
 
 class _Board:
-    """An event file of TensorBoard, with the names that an executable's --tensorboard writes."""
+    """An event file of TensorBoard, with the names that stowage.convert gives a log's, and those of evaluations."""
 
     def __init__(self, folder: Any, first_step: int) -> None:
         self._writer = None

@@ -123,8 +123,9 @@ void addTrainFlags(CommandLine &flags, TrainOptions &options) {
   flags.value("init-from", "FILE", "start from these parameters (.safetensors)",
               store(options.initFrom));
   flags.value("log", "FILE", "loss curve as CSV: step,epoch,lr,loss", store(options.log));
-  flags.value("tensorboard", "FOLDER", "losses, rates and evaluations as an event file there",
-              store(options.tensorboard));
+  flags.elsewhere({"--tensorboard"}, ": a run writes its curve as CSV; with --log=run.csv, "
+                                     "python -m stowage.convert tensorboard run.csv FOLDER makes "
+                                     "TensorBoard's file of it");
   flags.flag("allow-nonfinite", "go on when the loss or the data are infinite or NaN",
              [&] { options.allowNonFinite = true; });
   addMachineFlags(flags, options);
@@ -145,6 +146,7 @@ void addPlanFlags(CommandLine &flags, PlanOptions &options) {
     known.emplace_back(format.name);
   flags.value("format", "NAME", joined(known, ", ") + " (default: text)",
               [&options, known](const std::string &text) {
+                refuseMovedFormat(text);
                 options.format = known[oneOf(text, known, "format", "--format")];
               });
   flags.value(

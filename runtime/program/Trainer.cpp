@@ -7,7 +7,6 @@
 #include "runtime/data/Shuffle.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Evaluator.h"
-#include "runtime/program/EventFile.h"
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
 #include "runtime/program/StopSignal.h"
@@ -15,7 +14,6 @@
 #include "runtime/program/TrainingStep.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -23,7 +21,6 @@
 #include <filesystem>
 #include <limits>
 #include <numeric>
-#include <span>
 
 namespace stow {
 
@@ -58,7 +55,6 @@ private:
   double stepOrSayWhatIsLeft();
   double oneBatch(int64_t number);
   template <typename Write> void withLog(Progress &progress, Write write);
-  void addEvent(Progress &progress, std::span<const Scalar> values);
   void saveInTheMiddle(Progress &progress);
   void save(Progress &progress);
   std::string whatIsSaved() const;
@@ -92,7 +88,6 @@ private:
   std::optional<CheckpointWriter> writer;
   std::optional<int64_t> savedStep; ///< of the latest save of this run
   std::optional<TrainingLog> log;
-  std::optional<EventFile> events;
   std::optional<Profile> firstProfile, profile; ///< by batch, as the feeders
   std::optional<Metrics> testMetrics;           ///< of the latest evaluation of the test rows
   std::optional<TrainingStep> step;
@@ -148,8 +143,6 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   if (options.profile && lastBatch() > 0)
     firstProfile.emplace(graphOf(0), executor->threads(),
                          (state.rate.totalSteps - state.step) * lastBatch(), &program.plan);
-  if (options.tensorboard)
-    events.emplace(*options.tensorboard, state.step);
 }
 
 void TrainingRun::loadData() {
@@ -334,17 +327,6 @@ template <typename Write> void TrainingRun::withLog(Progress &progress, Write wr
     progress.warn("'" + *options.log + "' has all its rows again");
 }
 
-/// Values of the step that has just run. A file that takes no more is reported once and does not
-/// end the run.
-void TrainingRun::addEvent(Progress &progress, std::span<const Scalar> values) {
-  if (!events || !events->problem().empty())
-    return;
-  events->add(state.step, values);
-  if (!events->problem().empty())
-    progress.warn(
-        concat(events->problem(), "; it ends before step ", state.step, ", training goes on"));
-}
-
 /// A save that fails is reported and does not end the run: the next one may find room.
 void TrainingRun::saveInTheMiddle(Progress &progress) {
   try {
@@ -393,10 +375,6 @@ void TrainingRun::endOfEpoch(Progress &progress) {
   progress.exclude(std::chrono::steady_clock::now() - start);
   if (!validationEvaluator)
     testMetrics = metrics;
-  const std::array values = {
-      Scalar{validationEvaluator ? "validation/loss" : "test/loss", metrics.loss()},
-      Scalar{validationEvaluator ? "validation/accuracy" : "test/accuracy", metrics.accuracy()}};
-  addEvent(progress, std::span(values).first(metrics.hasAccuracy ? 2 : 1));
   progress.line(concat("epoch ", (state.step - 1) / state.rate.stepsPerEpoch + 1, ": ",
                        validationEvaluator ? "validation " : "test ", describe(metrics)));
 }
@@ -429,9 +407,6 @@ int TrainingRun::run() {
     withLog(progress, [&](TrainingLog &log) {
       log.append(state.step, (state.step - 1) / rate.stepsPerEpoch + 1, stepRate, loss, scale);
     });
-    addEvent(progress,
-             std::array{Scalar{"train/loss", loss}, Scalar{"train/learning_rate", stepRate},
-                        Scalar{"train/samples_per_second", progress.samplesPerSecond(state.step)}});
     const bool mayRecover = isSkipped && scale->scale >= 1;
     if (!std::isfinite(loss) && !options.allowNonFinite && !mayRecover) {
       progress.finish();

@@ -33,7 +33,6 @@ struct TrainOptions {
   std::optional<std::string>
       profile; ///< print where the time goes; not empty: write a file there too
   ProfileFormat profileFormat = ProfileFormat::Json; ///< of that file
-  std::optional<std::string> tensorboard;            ///< folder for an event file
   bool allowNonFinite = false;
 };
 
