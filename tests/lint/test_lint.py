@@ -15,6 +15,7 @@ import check_definitions  # noqa: E402
 import check_files  # noqa: E402
 import check_includes  # noqa: E402
 import check_readme  # noqa: E402
+import check_shapes  # noqa: E402
 import check_symbols  # noqa: E402
 import check_tablegen  # noqa: E402
 from tree import ROOMS  # noqa: E402
@@ -218,6 +219,34 @@ class Files(Lint):
         self.write("passes/B.cpp", table + "for (auto &[name, id] : known)\n")
         self.write("compiler/C.cpp", table + "return *known.begin();\n")
         self.assert_found(check_files.check, 'compiler/C.cpp:2: "known" has another order', 'passes/B.cpp:2: "known"')
+
+
+class Shapes(Lint):
+    def test_long_classes(self) -> None:
+        self.write("ir/Inside.cpp", "namespace stow {\nnamespace {\nclass Long : Base {\n" + "  int f() { return 1; }\n" * 399 + "};\n}\n}\n")
+        self.write("ir/Fits.cpp", "template <typename T> class Fits {\n" + "  int f() { return g({1}); }\n" * 398 + "};\n")
+        self.write("ir/Outside.cpp", "class A {\n  struct B;\n};\nstruct A::B {\n" + "  int a;\n" * 300 + "};\n"
+                   "static int A::B::f(int a)\n    : a{a}, b(1) {\n" + "  if (g(x)) {\n  }\n" * 49 + "}\nint A::f() {\n" + "  h();\n" * 398 + "}\n")
+        self.assert_found(check_shapes.check, "Inside.cpp:3: class Long has 401 lines", "Outside.cpp:1: class A has 403 lines",
+                          "Outside.cpp:4: class A::B has 403 lines")
+
+    def test_many_parameters(self) -> None:
+        eight = "int a, Map<int, int> b, int c, int d, int e = f(1, 2), int f, int g, std::function<int(int, int)> h"
+        self.write("ir/A.cpp", f"namespace stow {{\nint fits({eight}) {{\n  return call(1, 2, 3, 4, 5, 6, 7, 8, 9);\n}}\n"
+                   f"template <typename T, typename U>\nvoid S::many({eight}, T i) const {{\n}}\nstruct R {{\n  R({eight}, int i)\n      : i{{i}}, j(i) {{}}\n}};\n}}\n")
+        self.write("tests/gpu/B.cpp", f"CUresult cuLaunchKernel({eight}, int i) {{ return 0; }}\n")
+        self.assert_found(check_shapes.check, "A.cpp:5: S::many has 9 parameters", "A.cpp:9: R has 9 parameters")
+
+    def test_includes_inside(self) -> None:
+        self.write("ir/A.cpp", '#include <a>\nnamespace stow {\n#include "ir/Passes.h.inc"\nconst char *s = "}";\n#include <b>\n} // namespace stow {\n#include <c>\n')
+        self.assert_found(check_shapes.check, "A.cpp:5: b is included inside of a namespace")
+
+    def test_numbers_of_planners(self) -> None:
+        self.write("passes/solvers/A.cpp", "constexpr double shares[] = {0.97, 0.9};\nconstexpr int64_t most{4'000'000};\n  search.noise = 0.3;\n"
+                   "  const double odds = 0.3;\n  f(0.5, 1e-9, 100.0, 0.01, 2.0, 1024, 12, 1'000, \"0.3\"); // 0.3\n  f(0.3);\n  return x / 2'000;\n")
+        self.write("passes/solvers/Effort.h", "return 0.3 * x;\n")
+        self.write("passes/memory/A.cpp", "return 0.3 * x;\n")
+        self.assert_found(check_shapes.check, "A.cpp:6: 0.3 decides something", "A.cpp:7: 2'000 decides something")
 
 
 class Tablegen(Lint):
