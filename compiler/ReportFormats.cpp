@@ -40,6 +40,7 @@ void addReportFlags(CommandLine &line, ReportPlace &place,
                     const std::vector<std::string> &formats) {
   const std::string known = joined(formats);
   line.value("format", "NAME", known + " (default: text)", [&place, formats](auto &text) {
+    refuseMovedFormat(text);
     place.format = formats[oneOf(text, formats, "format")];
   });
   addOutputFlag(line, place);

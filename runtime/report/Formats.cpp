@@ -1,5 +1,6 @@
 #include "runtime/report/Formats.h"
 
+#include "runtime/base/Error.h"
 #include "runtime/format/PlanReport.h"
 
 #include <array>
@@ -12,10 +13,16 @@ std::span<const PlanFormat> planFormatTable() {
       PlanFormat{"json", [](const Plan &plan) { return toJson(plan); }},
       PlanFormat{"csv", toCsv},
       PlanFormat{"perfetto", [](const Plan &plan) { return toPerfetto(plan); }},
-      PlanFormat{"memory-viz", toMemoryViz},
       PlanFormat{"dot", toDot},
   };
   return table;
+}
+
+void refuseMovedFormat(std::string_view format) {
+  if (format == "memory-viz")
+    throw Error::badInput("--format=memory-viz: PyTorch's snapshot is made of the JSON; after "
+                          "--format=json -o plan.json, "
+                          "python -m stowage.convert memory-viz plan.json plan.pickle makes it");
 }
 
 } // namespace stow

@@ -16,12 +16,6 @@ std::string toPerfetto(const Plan &plan);
 /// The same with a title for each graph in place of its role.
 std::string toPerfetto(const Plan &plan, std::span<const std::string> titles);
 
-/// PyTorch's memory snapshot as a pickle: what torch.cuda.memory._dump_snapshot writes,
-/// pytorch.org/memory_viz opens and torch/cuda/_memory_viz.py reads. A device per graph; the arena
-/// is its one segment, addresses are offsets in the arena, and the frames of an allocation are the
-/// buffer, its node and the modules around it, innermost first.
-std::string toMemoryViz(const Plan &plan);
-
 /// Graphviz: a cluster per graph, commands as nodes, buffers as edges from each writer to the
 /// readers and overwriters of what it wrote. What is live at the peak is drawn bold, recomputed
 /// commands are dashed.
@@ -35,5 +29,8 @@ struct PlanFormat {
 
 /// text, json and csv, as runtime/format/PlanReport.h writes them, and those above.
 std::span<const PlanFormat> planFormatTable();
+
+/// Throws Error(BadInput) for a format that another program makes of these, and says how.
+void refuseMovedFormat(std::string_view format);
 
 } // namespace stow

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -20,8 +21,9 @@ class MemoryViz(unittest.TestCase):
         plan = [os.environ["STOWAGE_BINARY"], "plan", MODEL, *FLAGS]
         cls.plan = json.loads(subprocess.run([*plan, "--format=json"], check=True, capture_output=True).stdout)
         with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "plan.json").write_text(json.dumps(cls.plan))
             path = Path(folder) / "snapshot.pickle"
-            subprocess.run([*plan, "--format=memory-viz", "-o", str(path)], check=True)
+            subprocess.run([sys.executable, "-m", "stowage.convert", "memory-viz", Path(folder) / "plan.json", path], check=True)
             cls.data = path.read_bytes()
 
     def snapshot(self) -> dict:

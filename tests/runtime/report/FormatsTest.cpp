@@ -1,5 +1,4 @@
 #include "runtime/report/Formats.h"
-#include "runtime/report/Pickle.h"
 #include "runtime/report/TextTable.h"
 #include "runtime/report/Timeline.h"
 
@@ -98,7 +97,6 @@ TEST(FormatsTest, HostileNames) {
   const Plan plan = makeHostilePlan();
   const ordered_json trace = ordered_json::parse(toPerfetto(plan));
   EXPECT_EQ(eventsOf(trace, "X")[0]["name"], plan.graphs[0].steps[0].name);
-  EXPECT_GT(toMemoryViz(plan).size(), size_t{1} << 20);
   const std::string dot = toDot(plan);
   EXPECT_LT(dot.size(), 20000u);
   EXPECT_THAT(dot, HasSubstr("label=\"0 s\\\"];?}\\\\"));
@@ -113,26 +111,6 @@ TEST(FormatsTest, Dot) {
   EXPECT_THAT(dot, HasSubstr("g0_1 -> g0_2 [label=\"128 B\", tooltip=\"hidden\", style=bold]"));
   EXPECT_THAT(dot, HasSubstr("style=dashed"));
   EXPECT_THAT(dot, HasSubstr("subgraph cluster_1"));
-}
-
-// Tests opcodes byte by byte, as Python's pickletools names them.
-TEST(PickleTest, Opcodes) {
-  PickleWriter pickle;
-  pickle.beginDict();
-  pickle.text("a");
-  pickle.beginList();
-  pickle.integer(-2);
-  pickle.integer(int64_t{1} << 32);
-  pickle.text("a");
-  pickle.boolean(true);
-  pickle.endList();
-  pickle.endDict();
-  const std::string expected("\x80\x04}(\x8c\x01"
-                             "a\x94](J\xfe\xff\xff\xff\x8a\x08\x00\x00\x00\x00"
-                             "\x01\x00\x00\x00h\x00\x88"
-                             "eu.",
-                             31);
-  EXPECT_EQ(pickle.finish(), expected);
 }
 
 // Tests that what a terminal would obey is not printed, and that long names keep both ends.
