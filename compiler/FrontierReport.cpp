@@ -65,12 +65,11 @@ std::string drawFrontierPage(const Frontier &frontier, const std::optional<Card>
   return drawPage(data);
 }
 
-std::vector<std::string> frontierFormats() { return {"text", "csv", "svg", "html"}; }
+std::vector<std::string> frontierFormats() { return {"text", "csv", "html"}; }
 
 std::string renderFrontier(const Frontier &frontier, const std::string &format,
                            const std::optional<Card> &card) {
   return format == "csv"    ? renderCsv(frontier)
-         : format == "svg"  ? drawFrontier(frontier)
          : format == "html" ? drawFrontierPage(frontier, card)
                             : renderText(frontier);
 }

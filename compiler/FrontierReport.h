@@ -1,4 +1,4 @@
-// The time/memory frontier as a table, as CSV, as a chart and as a page for a browser.
+// The time/memory frontier as a table, as CSV and as a page for a browser.
 #pragma once
 
 #include "passes/plan/Frontier.h"
@@ -10,13 +10,10 @@
 
 namespace stow {
 
-/// As a line chart, an SVG file.
-std::string drawFrontier(const Frontier &frontier);
-
 /// As a page for a browser, with the points' plans and the card that they are to fit where one is known.
 std::string drawFrontierPage(const Frontier &frontier, const std::optional<Card> &card);
 
-/// "text", "csv", "svg" and "html".
+/// "text", "csv" and "html".
 std::vector<std::string> frontierFormats();
 
 /// In one of these formats; the page has a place for a card.

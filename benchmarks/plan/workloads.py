@@ -3,7 +3,7 @@
 
   benchmarks/plan/workloads.py                              every system, f32
   benchmarks/plan/workloads.py 1 6b --precision=bf16
-  benchmarks/plan/workloads.py -o FILE --pictures=FOLDER    also the frontier of each as a picture
+  benchmarks/plan/workloads.py -o FILE --pages=FOLDER       also the frontier of each as a page
 
 Nothing is executed and no weight is drawn: models come from models/build.py with parameters as inputs. Everything in the
 arena counts: parameters, optimizer state, batch, activations, gradients, workspace, padding. Floors are the smallest
@@ -80,7 +80,7 @@ class Planner:
 
     def __init__(self, system: System, args: argparse.Namespace, folder: Path) -> None:
         self.system, self.args = system, args
-        self.model = folder / f"{system.build.split()[0]}.onnx"  # the title of pictures
+        self.model = folder / f"{system.build.split()[0]}.onnx"  # the title of pages
         run([sys.executable, ROOT / "models/build.py", *system.build.split(), "--weights", "none", "-o", self.model])
         self.flags = [*system.compile.split(), f"--roofline={args.roofline}", "--threads=1", f"--precision={args.precision}"]
 
@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--precision", default="f32", help="f32, bf16 or fp16")
     parser.add_argument("--step", type=float, default=2, help="distance of the frontier's budgets in percent")
     parser.add_argument("--refine", type=int, default=3, help="further budgets tried below the last one that keeps the time")
-    parser.add_argument("--pictures", type=Path, help="folder for each system's frontier as a picture")
+    parser.add_argument("--pages", type=Path, help="folder for each system's frontier as a page for a browser")
     parser.add_argument("-o", "--output", type=Path, help="default: standard output")
     args = parser.parse_args()
     if unknown := [name for name in args.names if name not in SYSTEMS]:
@@ -163,10 +163,10 @@ def main() -> None:
             planner = Planner(SYSTEMS[name], args, Path(scratch))
             lines.append(row(name, SYSTEMS[name], planner))
             print(lines[-1], flush=True, file=sys.stderr)
-            if args.pictures:
-                args.pictures.mkdir(parents=True, exist_ok=True)
-                picture = args.pictures / f"{name}-{args.precision}.svg"
-                run([args.stowage, "frontier", planner.model, *planner.flags, f"--step={args.step:g}", "--format=svg", "-o", picture])
+            if args.pages:
+                args.pages.mkdir(parents=True, exist_ok=True)
+                page = args.pages / f"{name}-{args.precision}.html"
+                run([args.stowage, "frontier", planner.model, *planner.flags, f"--step={args.step:g}", "--format=html", "-o", page])
     text = "\n".join(lines) + "\n"
     if args.output:
         args.output.write_text(text)

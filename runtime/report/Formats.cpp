@@ -19,6 +19,10 @@ std::span<const PlanFormat> planFormatTable() {
 }
 
 void refuseMovedFormat(std::string_view format) {
+  if (format == "svg")
+    throw Error::badInput(
+        "--format=svg: the curve stands on the page of --format=html, with the plan of each point; "
+        "--format=csv has its points for other charts");
   if (format == "memory-viz")
     throw Error::badInput("--format=memory-viz: PyTorch's snapshot is made of the JSON; after "
                           "--format=json -o plan.json, "

@@ -30,7 +30,7 @@ struct PlanFormat {
 /// text, json and csv, as runtime/format/PlanReport.h writes them, and those above.
 std::span<const PlanFormat> planFormatTable();
 
-/// Throws Error(BadInput) for a format that another program makes of these, and says how.
+/// Throws Error(BadInput) for a format that another one or another program has taken the place of, and says which.
 void refuseMovedFormat(std::string_view format);
 
 } // namespace stow

@@ -20,7 +20,6 @@ import re
 import resource
 import subprocess
 import sys
-import xml.etree.ElementTree
 from pathlib import Path
 
 import numpy
@@ -230,10 +229,8 @@ class Budget:
                    "its arenas fall, its times rise")  # fmt: skip
         self.check(all(row["arena_bytes"] <= row["budget_bytes"] and row["bound_ns"] <= row["time_ns"] for row in rows),
                    "every row keeps its budget and its bound")  # fmt: skip
-        picture = self.folder / "frontier.svg"
-        self.run(self.stowage, "frontier", self.folder / "baked.onnx", "--loss=mse", "--step=20", "--format=svg", "-o", picture)
-        root = xml.etree.ElementTree.parse(picture).getroot()
-        self.check(len(root.findall("{*}circle")) >= 2, "the picture is SVG with its points")
+        moved = self.run(self.stowage, "frontier", self.folder / "baked.onnx", "--loss=mse", "--format=svg", code=1)
+        self.check("--format=html" in moved.stderr, "the SVG of former days says where its curve is")
 
     def batch(self) -> None:
         path = self.chain("open", "rows", baked=False)
