@@ -1,5 +1,6 @@
 // How many pieces of rows: of the head and its loss, or of chains between two products.
 #include "passes/plan/Question.h"
+#include "passes/plan/QuickPlacement.h"
 #include "runtime/base/LongWork.h"
 
 #include <utility>
@@ -7,13 +8,54 @@
 namespace stow {
 namespace {
 
-/// True when more pieces pay: in less time under a budget, else in a smaller arena.
-bool pays(const Plan &plan, const Plan &before, bool isBudgeted) {
-  constexpr double worth = 0.998; // of what there was
-  return isBudgeted ? plan.stepSeconds < worth * before.stepSeconds
-                    : static_cast<double>(plan.arenaBytes) <
-                          worth * static_cast<double>(before.arenaBytes);
+/// What there was has to fall to, where more pieces pay.
+constexpr double kWorth = 0.998;
+
+/// An answer, and where nothing fits, what the step takes at least, about.
+struct Tried {
+  StepAnswer answer;
+  std::optional<Bytes> leastBytes = {};
+
+  Bytes least() {
+    if (!leastBytes)
+      leastBytes = leastPlacement(answer.arenaBudget(), *answer.step);
+    return *leastBytes;
+  }
+};
+
+/// True when more pieces pay: in less time under a budget that is met, else in a smaller arena.
+bool pays(Tried &tried, Tried &before, bool isBudgeted) {
+  const auto isLess = [](auto now, auto then) {
+    return static_cast<double>(now) < kWorth * static_cast<double>(then);
+  };
+  const StepAnswer &found = tried.answer, &best = before.answer;
+  if (!best.choice)
+    return found.choice || isLess(tried.least(), before.least());
+  if (!found.choice)
+    return false;
+  return isBudgeted ? isLess(found.plan.stepSeconds, best.plan.stepSeconds)
+                    : isLess(found.plan.arenaBytes, best.plan.arenaBytes);
 }
+
+/// The step in one piece and in two, held while it is asked about: the same where it has no such chains.
+struct FirstSteps {
+  FirstSteps(Steps &steps, StepVariant variant, int64_t StepVariant::*pieces) {
+    for (int64_t StepVariant::*axis :
+         {&StepVariant::batches, &StepVariant::lossChunks, &StepVariant::rowChunks})
+      if (variant.*axis == kAny)
+        variant.*axis = 1;
+    whole = steps.exactly(variant);
+    variant.*pieces = 2;
+    cut = steps.exactly(variant);
+  }
+
+  bool areSame() const {
+    return mlir::OperationEquivalence::isEquivalentTo(whole->module(), cut->module(),
+                                                      mlir::OperationEquivalence::IgnoreLocations);
+  }
+
+  std::shared_ptr<ModelStep> whole, cut;
+};
 
 } // namespace
 
@@ -21,24 +63,28 @@ bool pays(const Plan &plan, const Plan &before, bool isBudgeted) {
 StepAnswer inBestPieces(Steps &steps, const StepQuestion &question, int64_t StepVariant::*pieces) {
   constexpr int64_t most = 256;
   StepQuestion tried = question;
+  const FirstSteps first(steps, question.asked, pieces);
+  if (first.areSame()) {
+    tried.asked.*pieces = 1;
+    return answer(steps, tried);
+  }
   if (question.budget) // what is compared is time
     tried.allowance = Allowance();
-  StepAnswer best;
+  std::optional<Tried> best; // where nothing fits, the least says why
   int inVain = 0;
   for (int64_t count = 1; count <= most && inVain < 2 && !wasInterrupted(); count *= 2) {
     tried.asked.*pieces = count;
-    StepAnswer found = answer(steps, tried);
-    if (!best.choice ||
-        (found.choice && pays(found.plan, best.plan, question.budget.has_value()))) {
-      best = std::move(found); // where nothing fits yet, the last one says why
+    Tried found = {answer(steps, tried)};
+    if (!best || pays(found, *best, question.budget.has_value())) {
+      best = std::move(found);
       inVain = 0;
     } else {
       ++inVain;
     }
   }
-  return !best.choice || tried.allowance == question.allowance
-             ? std::move(best)
-             : askedAgain(steps, question, std::move(best));
+  return !best->answer.choice || tried.allowance == question.allowance
+             ? std::move(best->answer)
+             : askedAgain(steps, question, std::move(best->answer));
 }
 
 } // namespace stow

@@ -53,7 +53,7 @@ std::shared_ptr<ModelStep> Steps::inF32(StepVariant variant) {
   variant.wideNodes.clear();
   ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
   try {
-    return exactly(variant, Times::Sheet);
+    return exactly(variant);
   } catch (const Error &error) {
     if (error.kind() != ErrorKind::BadInput)
       throw;

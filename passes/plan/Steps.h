@@ -94,6 +94,9 @@ public:
   /// The same step in f32; null where it is that one, or where the device has no way to run it.
   std::shared_ptr<ModelStep> inF32(const ModelStep &step);
 
+  /// The step of `variant` as it is, whatever its types cost. Throws as StepSource::prepare.
+  std::shared_ptr<ModelStep> exactly(const StepVariant &variant, Times times = Times::Sheet);
+
   StepSource &source;
 
 private:
@@ -102,7 +105,6 @@ private:
     LeftWide leftWide;
   };
 
-  std::shared_ptr<ModelStep> exactly(const StepVariant &variant, Times times);
   std::shared_ptr<ModelStep> inF32(StepVariant variant);
 
   /// The step to take for `asked`, which is in 16 bits, by a data sheet (StoredTypes.cpp).

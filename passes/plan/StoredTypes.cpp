@@ -71,7 +71,7 @@ std::shared_ptr<ModelStep> Steps::withStoredTypes(const StepVariant &asked) {
   StepVariant variant = asked;
   LeftWide left;
   for (int round = 0; round <= kMostRounds; ++round) {
-    std::shared_ptr<ModelStep> narrow = exactly(variant, Times::Sheet);
+    std::shared_ptr<ModelStep> narrow = exactly(variant);
     if (!wide || arenaWithAllKept(*narrow) <= arenaWithAllKept(*wide)) {
       left.nodes = variant.wideNodes;
       narrow->leftWide = std::move(left);
