@@ -57,6 +57,7 @@ struct CompileOptions {
   std::string lossScale;             ///< with fp16: dynamic or delayed; empty: dynamic
   std::vector<std::string> keepWide; ///< patterns of nodes that stay in f32
   bool freezeBatchNorm = false;
+  std::vector<std::string> frozenTypes; ///< PATTERN:TYPE, or a type alone for all
   bool disableDropout = false;
   std::string target = "host"; ///< where the program runs: codegen/Backend.h
   bool tf32 = false;           ///< products of f32 values may be cut to TF32, on GPUs

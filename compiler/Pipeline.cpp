@@ -172,6 +172,9 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
     if (variant.precision == Precision::F16)
       manager.addPass(createJudgeFactorsPass(factorOptions(backend)));
   }
+  StoreFrozenPassOptions frozen;
+  frozen.types.assign(options.frozenTypes.begin(), options.frozenTypes.end());
+  manager.addPass(createStoreFrozenPass(frozen));
   manager.addPass(createVerifyStepPass());
 }
 

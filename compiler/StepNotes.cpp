@@ -91,7 +91,7 @@ std::string noteOfBatches(const StepAnswer &answer) {
 
 std::string whyStateIsThePeak(const Plan &plan) {
   const Breakdown parts = breakdownAtPeak(plan);
-  const Bytes state = parts.parameters + parts.optimizer + parts.statistics;
+  const Bytes state = parts.parameters + parts.frozen + parts.optimizer + parts.statistics;
   if (state <= parts.activations)
     return "";
   return formatBytesExact(state) + " of the peak are parameters and optimizer state, activations " +

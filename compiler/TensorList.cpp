@@ -55,13 +55,16 @@ ImportReport reportOf(ModuleOp model) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       auto kind = kindOfArgument(function, i);
       auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
-      const bool isTrained = kind == ArgumentKind::Parameter;
-      if (!type || (!isTrained && kind != ArgumentKind::Statistic))
+      using Kind = ImportedTensor::Kind;
+      const std::optional<Kind> became = kind == ArgumentKind::Parameter   ? Kind::Trained
+                                         : kind == ArgumentKind::Frozen    ? Kind::Frozen
+                                         : kind == ArgumentKind::Statistic ? Kind::Statistic
+                                                                           : std::optional<Kind>();
+      if (!type || !became)
         continue;
       auto name = function.getArgAttrOfType<StringAttr>(i, kNameAttr);
       report.tensors.push_back(
-          {isTrained ? ImportedTensor::Kind::Trained : ImportedTensor::Kind::Statistic,
-           name ? name.str() : "", type.getShape().vec(), "stow.kind"});
+          {*became, name ? name.str() : "", type.getShape().vec(), "stow.kind"});
     }
     function.walk([&](ConstantOp op) {
       auto type = cast<RankedTensorType>(op->getResult(0).getType());

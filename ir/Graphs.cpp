@@ -32,6 +32,7 @@ void setKindOfArgument(func::FuncOp graph, unsigned argument, ArgumentKind kind)
 bool isState(ArgumentKind kind) {
   switch (kind) {
   case ArgumentKind::Parameter:
+  case ArgumentKind::Frozen:
   case ArgumentKind::Statistic:
   case ArgumentKind::Optimizer:
   case ArgumentKind::Accumulator:

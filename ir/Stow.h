@@ -63,6 +63,7 @@ inline constexpr llvm::StringLiteral kNameAttr = "stow.name";
 inline constexpr llvm::StringLiteral kKindAttr = "stow.kind";
 inline constexpr llvm::StringLiteral kInitAttr = "stow.init";
 inline constexpr llvm::StringLiteral kUnsavedAttr = "stow.unsaved";
+inline constexpr llvm::StringLiteral kStoredAttr = "stow.stored";
 inline constexpr llvm::StringLiteral kStateAttr = "stow.state";
 inline constexpr llvm::StringLiteral kOutputActivationAttr = "stow.output_activation";
 inline constexpr llvm::StringLiteral kNotesAttr = "stow.notes";

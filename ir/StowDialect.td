@@ -103,10 +103,11 @@ def Stow_KindAttr : Stow_WordAttr<Stow_Words<"ArgumentKind", "what an argument o
     I32EnumCase<"Parameter", 2, "parameter">, I32EnumCase<"Statistic", 3, "statistic">,
     I32EnumCase<"Optimizer", 4, "optimizer">, I32EnumCase<"LearningRate", 5, "learning_rate">,
     I32EnumCase<"Step", 6, "step">, I32EnumCase<"Seed", 7, "seed">,
-    I32EnumCase<"Accumulator", 8, "accumulator">]>, "kind"> {
+    I32EnumCase<"Accumulator", 8, "accumulator">, I32EnumCase<"Frozen", 9, "frozen">]>, "kind"> {
   let description = [{
-    `input` and `target`: a batch of samples. `parameter`, `statistic` and `optimizer` are state: it
-    lives in the arena from step to step. `accumulator` is state as well: the sum of a parameter's
+    `input` and `target`: a batch of samples. `parameter`, `frozen`, `statistic` and `optimizer` are
+    state: it lives in the arena from step to step. A `frozen` parameter is not trained; where it is
+    stored in 16 bits, its initial value may be wider and is rounded to them. `accumulator` is state as well: the sum of a parameter's
     gradients over the batches of one step, of which no model is saved. `learning_rate`, `step`
     (counted from 1) and `seed` are scalars of the step at hand.
   }];

@@ -9,11 +9,14 @@
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/PlanWords.h"
+#include "runtime/host/Float16.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <absl/strings/str_cat.h>
+#include <algorithm>
+#include <cstring>
 #include <numeric>
 
 using namespace mlir;
@@ -21,31 +24,67 @@ using namespace mlir;
 namespace stow::host {
 namespace {
 
-/// Appends the row-major elements of `value` and returns where they start.
-FailureOr<uint64_t> appendData(std::vector<char> &constants, ElementsAttr value,
-                               Location location) {
-  constants.resize(alignUp(constants.size(), 64));
-  uint64_t offset = constants.size();
+/// Appends the row-major elements of `value`.
+LogicalResult appendElements(std::vector<char> &bytes, ElementsAttr value, Location location) {
   auto type = cast<RankedTensorType>(value.getType());
-  Bytes size = storedBytesOf(withoutLayout(type));
   if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {
+    const Bytes size = storedBytesOf(withoutLayout(type));
     AsmResourceBlob *blob = resource.getRawHandle().getBlob();
     if (!blob || static_cast<Bytes>(blob->getData().size()) != size)
       return emitError(location) << "initial value has no data of " << size << " bytes";
-    constants.insert(constants.end(), blob->getData().begin(), blob->getData().end());
-    return offset;
+    bytes.insert(bytes.end(), blob->getData().begin(), blob->getData().end());
+    return success();
   }
   auto dense = cast<DenseElementsAttr>(value);
   ArrayRef<char> raw = dense.getRawData();
   if (type.getElementType().isInteger(1)) {
     for (bool element : dense.getValues<bool>())
-      constants.push_back(element);
+      bytes.push_back(element);
   } else if (dense.isSplat()) {
     for (int64_t i = 0; i < type.getNumElements(); ++i)
-      constants.insert(constants.end(), raw.begin(), raw.end());
+      bytes.insert(bytes.end(), raw.begin(), raw.end());
   } else {
-    constants.insert(constants.end(), raw.begin(), raw.end());
+    bytes.insert(bytes.end(), raw.begin(), raw.end());
   }
+  return success();
+}
+
+/// Elements of a float type as f32.
+std::vector<float> asFloats(const std::vector<char> &bytes, DType type, int64_t count) {
+  std::vector<float> floats(count);
+  if (type == DType::F64) {
+    const auto *doubles = reinterpret_cast<const double *>(bytes.data());
+    std::copy(doubles, doubles + count, floats.begin());
+  } else if (type == DType::F32) {
+    std::memcpy(floats.data(), bytes.data(), bytes.size());
+  } else {
+    widen(type, reinterpret_cast<const uint16_t *>(bytes.data()), floats.data(), count);
+  }
+  return floats;
+}
+
+/// Appends the elements as they are stored, a frozen parameter's perhaps in another float type, and returns where they start.
+FailureOr<uint64_t> appendData(std::vector<char> &constants, ElementsAttr value, DType stored,
+                               Location location) {
+  constants.resize(alignUp(constants.size(), 64));
+  const uint64_t offset = constants.size();
+  const DType given = dtypeOf(cast<RankedTensorType>(value.getType()).getElementType());
+  if (given == stored) {
+    if (failed(appendElements(constants, value, location)))
+      return failure();
+    return offset;
+  }
+  std::vector<char> own;
+  if (failed(appendElements(own, value, location)))
+    return failure();
+  const int64_t count = cast<ShapedType>(value.getType()).getNumElements();
+  const std::vector<float> floats = asFloats(own, given, count);
+  constants.resize(offset + count * sizeOf(stored));
+  char *place = constants.data() + offset;
+  if (stored == DType::F32)
+    std::memcpy(place, floats.data(), floats.size() * sizeof(float));
+  else
+    narrow(stored, floats.data(), reinterpret_cast<uint16_t *>(place), count);
   return offset;
 }
 
@@ -196,7 +235,7 @@ private:
     if (!elements)
       return emitError(location) << "state \"" << tensor.name << "\" has no initial value";
     tensor.init.kind = Init::Kind::Data;
-    auto offset = appendData(built.constants, elements, location);
+    auto offset = appendData(built.constants, elements, tensor.place.dtype, location);
     if (failed(offset))
       return failure();
     tensor.init.dataOffset = *offset;

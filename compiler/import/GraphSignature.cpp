@@ -136,6 +136,21 @@ std::map<std::string, std::string> parseNextValues(const std::string &text,
   return result;
 }
 
+std::map<std::string, std::string> parseStoredTypes(const std::string &text) {
+  std::map<std::string, std::string> result;
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  for (const std::string &line : lines) {
+    const std::pair<std::string, std::string> entry =
+        absl::StrSplit(line, absl::MaxSplits('\t', 1));
+    if (entry.second != "bfloat16" && entry.second != "float16")
+      throw Error::badInput(
+          absl::StrCat("its list of stored types has the line '", line,
+                       "'; expected a parameter and bfloat16 or float16, a tab between them"));
+    result.insert(entry);
+  }
+  return result;
+}
+
 std::vector<std::string> argumentsOf(std::string_view fxNode) {
   std::vector<std::string> names;
   size_t from = fxNode.find("args = (");

@@ -34,6 +34,8 @@ struct GraphSignature {
   std::set<std::string> mutatedBuffers; ///< targets that the program writes: it was made to train
   std::set<std::string>
       frozen; ///< parameters that ask for no gradient, as stowage.export lists them
+  std::map<std::string, std::string>
+      stored; ///< bfloat16 or float16, where the module keeps a parameter in less than the file
   /// Outputs of the file that are next values of buffers, with the buffers' names, as stowage.export
   /// lists them: "OUTPUT BUFFER", tabs between, a line each.
   std::map<std::string, std::string> nextValues;
@@ -59,6 +61,10 @@ GraphSignature parseGraphSignature(std::string_view text);
 /// listed twice or is none of `signature`'s.
 std::map<std::string, std::string> parseNextValues(const std::string &text,
                                                    const GraphSignature &signature);
+
+/// Reads GraphSignature::stored, lines of "PARAMETER TYPE" with a tab between them; types are bfloat16 and float16.
+/// Throws Error(BadInput) for a line of another form.
+std::map<std::string, std::string> parseStoredTypes(const std::string &text);
 
 /// Names that an operation of the program reads, in order: "%linear : ... args = (%x, %p_w, 2)"
 /// gives x and p_w.

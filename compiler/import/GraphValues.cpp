@@ -154,7 +154,7 @@ Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<i
   using Kind = ImportedTensor::Kind;
   Kind became = kind == ArgumentKind::Parameter ? Kind::Trained : Kind::Statistic;
   if (kind == ArgumentKind::Parameter && isFrozen(slot.name)) {
-    kind = ArgumentKind::Statistic;
+    kind = ArgumentKind::Frozen;
     became = Kind::Frozen;
   }
   NamedAttrList attrs;
@@ -163,6 +163,12 @@ Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<i
   RankedTensorType type = typeOf(slot.type, slot.shape);
   if (kind != ArgumentKind::Input && withData)
     attrs.append(kInitAttr, initOf(slot, fanIn));
+  if (kind == ArgumentKind::Frozen && model.signature)
+    if (auto stored = model.signature->stored.find(slot.name);
+        stored != model.signature->stored.end())
+      attrs.append(kStoredAttr,
+                   TypeAttr::get(stored->second == "float16" ? Type(builder.getF16Type())
+                                                             : builder.getBF16Type()));
   if (kind != ArgumentKind::Input) {
     report.tensors.push_back({became, slot.name, slot.shape, verdictOf(slot).reason});
   }

@@ -390,12 +390,14 @@ Node Loader::node(::onnx::NodeProto &proto, int index) const {
 std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto) const {
   std::optional<GraphSignature> result;
   std::set<std::string> frozen;
-  std::string nextValues;
+  std::string nextValues, stored;
   bool keepsModes = false;
   forEachMetadata(proto, kGraphMetadata, [&](const std::string &key, const std::string &value) {
-    const bool isFrozenList = key == "stowage.frozen", isNextValues = key == "stowage.next_values";
+    const bool isFrozenList = key == "stowage.frozen", isNextValues = key == "stowage.next_values",
+               isStoredList = key == "stowage.stored";
     keepsModes |= key == "stowage.modes" && value == "kept";
-    if (!isFrozenList && !isNextValues && key != "pkg.torch.export.ExportedProgram.graph_signature")
+    if (!isFrozenList && !isNextValues && !isStoredList &&
+        key != "pkg.torch.export.ExportedProgram.graph_signature")
       return;
     if (value.size() > kSignatureLimit)
       fail(absl::StrCat("its graph signature is longer than ", kSignatureLimit, " bytes"));
@@ -403,8 +405,8 @@ std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto)
       frozen = absl::StrSplit(value, '\n', absl::SkipEmpty());
       return;
     }
-    if (isNextValues) {
-      nextValues = value;
+    if (isNextValues || isStoredList) {
+      (isNextValues ? nextValues : stored) = value;
       return;
     }
     try {
@@ -416,6 +418,7 @@ std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto)
   if (result) {
     try {
       result->nextValues = parseNextValues(nextValues, *result);
+      result->stored = parseStoredTypes(stored);
     } catch (const Error &error) {
       fail(error.what());
     }

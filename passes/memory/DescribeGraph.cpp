@@ -165,6 +165,7 @@ private:
   std::string purposeOf(const Storage &storage, BufferKind kind) const {
     switch (kind) {
     case BufferKind::Parameter:
+    case BufferKind::Frozen:
     case BufferKind::Statistic:
     case BufferKind::Optimizer:
       return "kept from step to step";

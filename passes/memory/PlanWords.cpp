@@ -10,6 +10,8 @@ BufferKind bufferKindOf(ArgumentKind kind) {
   switch (kind) {
   case ArgumentKind::Parameter:
     return BufferKind::Parameter;
+  case ArgumentKind::Frozen:
+    return BufferKind::Frozen;
   case ArgumentKind::Statistic:
     return BufferKind::Statistic;
   case ArgumentKind::Optimizer:
@@ -39,6 +41,7 @@ std::optional<InputRole> inputRoleOf(ArgumentKind kind) {
   case ArgumentKind::Seed:
     return InputRole::Seed;
   case ArgumentKind::Parameter:
+  case ArgumentKind::Frozen:
   case ArgumentKind::Statistic:
   case ArgumentKind::Optimizer:
   case ArgumentKind::Accumulator:

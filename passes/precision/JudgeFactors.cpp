@@ -173,6 +173,7 @@ private:
 
 void registerPrecisionPasses() {
   registerPass([] { return createJudgeFactorsPass(); });
+  registerPass([] { return createStoreFrozenPass(); });
 }
 
 } // namespace stow

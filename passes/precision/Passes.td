@@ -76,4 +76,31 @@ def JudgeFactorsPass : Pass<"stow-judge-factors", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def StoreFrozenPass : Pass<"stow-store-frozen", "::mlir::ModuleOp"> {
+  let summary = "Store parameters that are not trained in the type that they are worth";
+  let description = [{
+    What: gives every `frozen` argument, in all graphs, one type. A rule of `types` decides
+    ("PATTERN:TYPE", or a type alone for all; the last that matches), else the file's values, where
+    these are in 16 bits (`stow.stored`). Without either it is the type that all readers in all graphs
+    compute with, if there is one: they convert the parameter to it, or read it beside a factor of that type. Casts to that type go away; a
+    reader that needs another gets a cast for its phase. Of a table, rows are converted once they are
+    taken. Initial values stay as they are and are rounded when they are loaded.
+
+    Requires: the step form without layouts, after stow-assign-precision.
+    Ensures: the step form; without a rule and `stow.stored` the same results, bit for bit.
+
+    ```mlir
+    // %w is of kind frozen
+    %c = stow.cast %w : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+    %0 = stow.matmul %x, %c {...} : (tensor<8x4xbf16>, tensor<4x4xbf16>) -> tensor<8x4xbf16>
+    // becomes, where nothing else reads %w
+    %0 = stow.matmul %x, %w {...} : (tensor<8x4xbf16>, tensor<4x4xbf16>) -> tensor<8x4xbf16>
+    ```
+  }];
+  let options = [
+    ListOption<"types", "types", "std::string", "PATTERN:TYPE, of auto, f32, bf16 and f16">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 #endif // STOW_PRECISION_PASSES_TD

@@ -57,7 +57,7 @@ bool mayBeTrained(Value value) {
     auto argument = cast<BlockArgument>(reached[i]);
     auto graph = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
     auto kind = graph ? kindOfArgument(graph, argument.getArgNumber()) : std::nullopt;
-    if (kind != ArgumentKind::Statistic)
+    if (kind != ArgumentKind::Statistic && kind != ArgumentKind::Frozen)
       return true;
   }
   return false;

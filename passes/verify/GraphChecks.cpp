@@ -30,6 +30,7 @@ std::optional<StringRef> kindMismatch(ArgumentKind kind, bool isConstant, Type t
       return "tensor<i64>";
     break;
   case ArgumentKind::Parameter:
+  case ArgumentKind::Frozen:
   case ArgumentKind::Optimizer:
   case ArgumentKind::Accumulator:
     if (!isConstant && !isa<FloatType>(element))
@@ -65,6 +66,9 @@ LogicalResult checkArgument(func::FuncOp graph, unsigned index, ArrayRef<Argumen
                    << ", found " << type;
   Attribute init = graph.getArgAttr(index, kInitAttr);
   if (auto elements = dyn_cast_or_null<ElementsAttr>(init)) {
+    if (kind == ArgumentKind::Frozen && isa<FloatType>(elements.getElementType()) &&
+        isa<FloatType>(getElementTypeOrSelf(type)))
+      type = cast<ShapedType>(type).clone(elements.getElementType()); // which is rounded
     if (!sameLogicalTypes(TypeRange(ArrayRef<Type>(elements.getShapedType())), TypeRange(type)))
       return error() << "is initialized with elements of type " << elements.getShapedType()
                      << ", expected " << type;

@@ -39,9 +39,10 @@ struct VerifyModel : impl::VerifyModelPassBase<VerifyModel> {
     if (failed(checkModule(getOperation(), "model", {Role::Model}))) // M1, M2
       return signalPassFailure();
     auto model = findGraph(getOperation(), Role::Model);
-    bool ok = succeeded(checkArguments(
-        model, {ArgumentKind::Input, ArgumentKind::Parameter, ArgumentKind::Statistic})); // M3, M4
-    ok &= succeeded(checkOutputs(model));                                                 // M5
+    bool ok =
+        succeeded(checkArguments(model, {ArgumentKind::Input, ArgumentKind::Parameter,
+                                         ArgumentKind::Frozen, ArgumentKind::Statistic})); // M3, M4
+    ok &= succeeded(checkOutputs(model));                                                  // M5
     for (BlockArgument argument : model.getArguments())
       if (hasLayout(argument.getType())) {
         model.emitError() << "@" << model.getSymName() << ": argument " << argument.getArgNumber()

@@ -249,8 +249,9 @@ private:
     auto argument = dyn_cast<BlockArgument>(value);
     auto graph = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
     auto kind = graph ? kindOfArgument(graph, argument.getArgNumber()) : std::nullopt;
-    const bool isState = kind == ArgumentKind::Parameter || kind == ArgumentKind::Statistic ||
-                         kind == ArgumentKind::Optimizer || kind == ArgumentKind::Accumulator;
+    const bool isState = kind == ArgumentKind::Parameter || kind == ArgumentKind::Frozen ||
+                         kind == ArgumentKind::Statistic || kind == ArgumentKind::Optimizer ||
+                         kind == ArgumentKind::Accumulator;
     return isState ? graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr)
                    : StringAttr();
   }

@@ -314,8 +314,9 @@ private:
       return graph.emitError() << "arguments " << name << " and "
                                << graph.getArgAttr(arguments[*other], kNameAttr)
                                << " overlap in the arena";
-    const bool isState = kind == ArgumentKind::Parameter || kind == ArgumentKind::Statistic ||
-                         kind == ArgumentKind::Optimizer || kind == ArgumentKind::Accumulator;
+    const bool isState = kind == ArgumentKind::Parameter || kind == ArgumentKind::Frozen ||
+                         kind == ArgumentKind::Statistic || kind == ArgumentKind::Optimizer ||
+                         kind == ArgumentKind::Accumulator;
     if (isState) {
       auto [known, isNew] = stateRanges.try_emplace(name.getValue(), range);
       if (!isNew && !(known->second == range))

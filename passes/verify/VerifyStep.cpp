@@ -24,19 +24,21 @@ GraphRules rulesOf(Role role) {
   using enum ArgumentKind;
   switch (role) {
   case Role::Train:
-    return {{Input, Target, Parameter, Statistic, Optimizer, LearningRate, Step, Seed},
+    return {{Input, Target, Parameter, Frozen, Statistic, Optimizer, LearningRate, Step, Seed},
             /*trains=*/true};
   case Role::Accumulate:
-    return {{Input, Target, Parameter, Statistic, Optimizer, Accumulator, Seed}, /*trains=*/true};
+    return {{Input, Target, Parameter, Frozen, Statistic, Optimizer, Accumulator, Seed},
+            /*trains=*/true};
   case Role::Commit:
-    return {{Input, Target, Parameter, Statistic, Optimizer, Accumulator, LearningRate, Step, Seed},
+    return {{Input, Target, Parameter, Frozen, Statistic, Optimizer, Accumulator, LearningRate,
+             Step, Seed},
             /*trains=*/true};
   case Role::Eval:
   case Role::Model:
   case Role::Measure:
     break;
   }
-  return {{Input, Parameter, Statistic}};
+  return {{Input, Parameter, Frozen, Statistic}};
 }
 
 /// "@train: ", at the graph.

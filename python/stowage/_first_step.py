@@ -81,14 +81,14 @@ def _rows(example_inputs: Any, first: int, count: int) -> Any:
     """`count` samples of the example from number `first` on, counted round."""
     import torch
 
-    from ._torch_export import _map_tensors, example_arguments
+    from ._torch_export import map_tensors, example_arguments
 
     def chosen(tensor: Any) -> Any:
         return tensor.index_select(0, torch.arange(first, first + count, device=tensor.device) % tensor.shape[0])
 
     arguments, named = example_arguments(example_inputs)
-    return {key: _map_tensors(value, chosen, lambda other: other) for key, value in named.items()} if named else \
-        tuple(_map_tensors(value, chosen, lambda other: other) for value in arguments)  # fmt: skip
+    return {key: map_tensors(value, chosen, lambda other: other) for key, value in named.items()} if named else \
+        tuple(map_tensors(value, chosen, lambda other: other) for value in arguments)  # fmt: skip
 
 
 class _Eager:
@@ -178,7 +178,7 @@ class FirstStep:
         needed, free = EAGER * self.plan.without_recompute_bytes, 0.8 * available_bytes()
         if needed <= free:
             return part, False
-        state = 2 * sum(self.plan.breakdown[kind] for kind in ("parameters", "statistics"))
+        state = 2 * sum(self.plan.breakdown.get(kind, 0) for kind in ("parameters", "frozen", "statistics"))
         fewer = int(part * (free - state) / ((1 + EAGER) * max(self.plan.without_recompute_bytes - state, 1)))
         if not _has_open_batch(self.source.path) or fewer < min(2, part):
             raise NotCompared(f"PyTorch would take about {needed / 2**30:.1f} GiB for it, {free / 2**30:.1f} are free")

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-KINDS = ["parameters", "statistics", "optimizer", "gradients", "activations", "workspace", "inputs", "outputs",
+KINDS = ["parameters", "frozen", "statistics", "optimizer", "gradients", "activations", "workspace", "inputs", "outputs",
          "padding"]  # fmt: skip
 
 
@@ -83,7 +83,7 @@ class Plan:
     @property
     def breakdown(self) -> "dict[str, int]":
         """Bytes at the fullest moment by kind; they add up to the arena."""
-        return {kind: self.json["breakdown"][kind] for kind in KINDS}
+        return {kind: self.json["breakdown"].get(kind, 0) for kind in KINDS}
 
     @property
     def buffers(self) -> "list[dict[str, Any]]":

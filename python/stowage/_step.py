@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _specs, _tool
 from ._batches import OtherSizes, rows_of
+from ._configurations import configured
 from ._library import Library, Model, StowageError, TensorInfo
 from ._plan import Plan
 
@@ -21,13 +22,13 @@ def _is_module(model: Any) -> bool:
 
 
 def _precision_of(module: Any, flags: "list[str]") -> "list[str]":
-    """--precision for a module without values whose parameters are in 16 bits, where no flag says it."""
-    from ._weightless import lacks_weights, stored_precision
+    """--precision for a module whose parameters are in 16 bits, where no flag says it."""
+    from ._weightless import stored_precision
 
-    half = stored_precision(module) if lacks_weights(module) else None
+    half = stored_precision(module)
     if half is None or any(flag.startswith("--precision=") for flag in flags):
         return []
-    warnings.warn(f"the module's parameters are in {half}: planned with precision=\"{half}\", which keeps parameters and optimizer in float32",
+    warnings.warn(f"the module's parameters are in {half}: planned with precision=\"{half}\", which keeps what is trained and the optimizer in float32",
                   _tool.StowageWarning, stacklevel=_tool.caller_level())  # fmt: skip
     return [f"--precision={half}"]
 
@@ -143,18 +144,24 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     step = Step(Library(library), seed=seed, source=source, memory_budget=memory_budget)
     if check and _is_module(model):
         from ._first_step import compare_first_step
+        from ._torch_export import map_tensors
+        from ._weightless import in_float32, widened
 
-        step.check = compare_first_step(source, model, example_inputs, source.loss, step.model, step.plan)
+        with widened(model):
+            example_inputs = map_tensors(example_inputs, in_float32, in_float32)
+            step.check = compare_first_step(source, model, example_inputs, source.loss, step.model, step.plan)
     return step
 
 
 def plan(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd",
          memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
-         target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None,
+         target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None, method: Any = None,
          **options: Any) -> Plan:  # fmt: skip
     """The plan of a step, without code: will it fit? Arguments as for `compile`, and the module may be without weights: on PyTorch's
-    meta device, or of fake tensors. `options` are the other flags of `stowage plan` by name: target="cuda:h100", precision="bf16",
+    meta device, or of fake tensors; or a configuration of Transformers, or its file, with (batch, tokens) as example, and with adapters by
+    method="lora". `options` are the other flags of `stowage plan` by name: target="cuda:h100", precision="bf16",
     card="24GiB". `plan.verdict` says whether the step fits the card; with fit=True it is DoesNotFit where it does not."""
+    model, example_inputs = configured(model, example_inputs, method)
     asks_batch = batch is not None or accumulate != 1 or any(flag.startswith(("--batch", "--accumulate")) for flag in flags)
     if dynamic_batch and not asks_batch and _is_module(model):
         dynamic_batch = not _is_one_sample(example_inputs)
@@ -165,15 +172,17 @@ def plan(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer:
 
 def frontier(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd", batch: Optional[int] = None,
              threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True,
-             binary: Any = None, **options: Any) -> "list[dict[str, Any]]":  # fmt: skip
+             binary: Any = None, method: Any = None, **options: Any) -> "list[dict[str, Any]]":  # fmt: skip
     """Time against memory, as `Step.frontier` has it, of what `plan` takes."""
+    model, example_inputs = configured(model, example_inputs, method)
     return _frontier(_Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch))
 
 
 def max_batch(model: Any, example_inputs: Any = None, *, memory_budget: Any, loss: Any = None, optimizer: Any = "sgd",
               threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), binary: Any = None,
-              **options: Any) -> int:  # fmt: skip
+              method: Any = None, **options: Any) -> int:  # fmt: skip
     """The largest batch whose step fits the budget, of what `plan` takes."""
+    model, example_inputs = configured(model, example_inputs, method)
     source = _Source(model, example_inputs, loss, optimizer, None, threads, target_cpu, flags, options, binary, dynamic_batch=True)
     return _max_batch(source, memory_budget)
 
@@ -222,6 +231,12 @@ class Step:
         self._memory_budget = memory_budget
         self._sizes = OtherSizes(self.model, self.batch, self.plan.json.get("batches_per_step", 1), source)
         self.check: Any = None  #: how the first step differs from the module's own, a CheckReport, where it was compared
+
+    def __enter__(self) -> "Step":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in self.model.step_inputs)
@@ -357,7 +372,8 @@ class Step:
     def state_dict(self) -> "dict[str, Any]":
         """Parameters and statistics under the module's own names: torch tensors for a module, NumPy arrays for a file.
 
-        Entries that no computation of the step reads keep the module's values; BatchNorm's num_batches_tracked counts on.
+        Entries that no computation of the step reads, and frozen ones, which may be stored in 16 bits, keep the module's values;
+        BatchNorm's num_batches_tracked counts on.
         """
         result: "dict[str, Any]" = {}
         for name, held in self._own_names():
@@ -368,8 +384,9 @@ class Step:
                     result[name] += self.model.step_count * self.plan.json.get("batches_per_step", 1)
             elif original is None:
                 result[name] = self.model.read(held)
+            elif (info := self.model.state[self.model.position(held)]).kind == "frozen":
+                result[name] = original.clone()
             else:
-                info = self.model.state[self.model.position(held)]
                 result[name] = self._tensor(self.model.read(held), info.dtype).to(original.dtype)
         return result
 
@@ -384,9 +401,10 @@ class Step:
             text += [f"unknown are {', '.join(unknown)}"] if unknown else []
             raise StowageError(f"the names differ from those of state_dict(): {'; '.join(text)}")
         for name, held in names:
+            is_frozen = held is not None and self.model.state[self.model.position(held)].kind == "frozen"
             if held is not None:
                 self.model.write(held, state[name])
-            elif self._source is not None and name in state:
+            if (held is None or is_frozen) and self._source is not None and name in state:
                 self._source.module_state[name] = state[name].detach().clone()
 
     @property

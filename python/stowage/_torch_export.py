@@ -25,7 +25,7 @@ from ._lowering import captured_once, traced_once
 from ._quiet import quiet_exporter
 from ._spellings import exportable
 from ._tool import StowageWarning, caller_level
-from ._weightless import lacks_weights, on_meta, weights_as_inputs, without_value
+from ._weightless import in_float32, lacks_weights, on_meta, stored_types, weights_as_inputs, widened, without_value
 
 
 class ExportError(StowageError):
@@ -43,7 +43,7 @@ def _as_tensor(value: Any) -> Any:
 def example_arguments(example_inputs: Any) -> "tuple[tuple, dict]":
     """Positional and named arguments of forward: a tensor, a tuple or list of arguments, or a mapping by name. NumPy's arrays become
     tensors."""
-    example_inputs = _map_tensors(example_inputs, lambda tensor: tensor, _as_tensor)
+    example_inputs = map_tensors(example_inputs, lambda tensor: tensor, _as_tensor)
     if isinstance(example_inputs, Mapping):
         return (), dict(example_inputs)
     if isinstance(example_inputs, (tuple, list)):
@@ -118,15 +118,15 @@ def _needs_torch() -> None:
         raise ExportError("exporting needs the package onnxscript; pip install stowage[torch]") from None
 
 
-def _map_tensors(value: Any, of_batch: "Callable[[Any], Any]", of_other: "Callable[[Any], Any]") -> Any:
+def map_tensors(value: Any, of_batch: "Callable[[Any], Any]", of_other: "Callable[[Any], Any]") -> Any:
     """The structure with `of_batch` of each tensor with a batch in its place, and `of_other` of all else that is no container."""
     import torch
 
     if isinstance(value, (tuple, list)):
         make = getattr(type(value), "_make", type(value))  # that of a named tuple
-        return make(_map_tensors(entry, of_batch, of_other) for entry in value)
+        return make(map_tensors(entry, of_batch, of_other) for entry in value)
     if isinstance(value, Mapping):
-        return {key: _map_tensors(entry, of_batch, of_other) for key, entry in value.items()}
+        return {key: map_tensors(entry, of_batch, of_other) for key, entry in value.items()}
     return (of_batch if isinstance(value, torch.Tensor) and value.dim() > 0 else of_other)(value)
 
 
@@ -134,7 +134,7 @@ def _two_rows(value: Any) -> Any:
     """A batch of one as a batch of two: torch.export takes a dimension of 1 for a constant."""
     import torch
 
-    return _map_tensors(value, lambda tensor: torch.cat([tensor, tensor]), lambda other: other)
+    return map_tensors(value, lambda tensor: torch.cat([tensor, tensor]), lambda other: other)
 
 
 def _type_of(value: Any) -> Any:
@@ -251,11 +251,14 @@ def _state_modes(program: Any) -> None:
     program.model.graph.metadata_props["stowage.modes"] = "kept"
 
 
-def _name_frozen(program: Any, module: Any) -> None:
-    """Lists the parameters that ask for no gradient in the file's metadata: the signature counts them among the parameters."""
-    frozen = [name for name, parameter in module.named_parameters(remove_duplicate=False) if not parameter.requires_grad]
-    if frozen:
-        program.model.graph.metadata_props["stowage.frozen"] = "\n".join(frozen)
+def _name_frozen(program: Any, module: Any, stored: "dict[str, str]") -> None:
+    """Lists the parameters that ask for no gradient in the file's metadata: the signature counts them among the parameters. And those in
+    16 bits, which the file may hold in more: a frozen one is stored as the module has it."""
+    properties = program.model.graph.metadata_props
+    if frozen := [name for name, parameter in module.named_parameters(remove_duplicate=False) if not parameter.requires_grad]:
+        properties["stowage.frozen"] = "\n".join(frozen)
+    if stored:
+        properties["stowage.stored"] = "\n".join(f"{name}\t{dtype}" for name, dtype in stored.items())
 
 
 def _without_views(program: Any) -> None:
@@ -390,9 +393,18 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     included; one in evaluation mode is switched to training. With check=True the file is compiled and compared with the module:
     parameters, forward and one gradient (`stowage.check`, whose report is returned); raises ExportError where they differ.
     The module's mode and state are as before afterwards. Of a module without values, on the meta device or of fake tensors, weights are
-    inputs of the file, and check=False is expected.
+    inputs of the file, and check=False is expected. Of a module in 16 bits the file is in float32, and says what the module keeps.
     """
     _needs_torch()
+    stored, settings = stored_types(module), (path, dynamic_batch, opset, check, tolerance, binary)
+    if not stored or lacks_weights(module):
+        return _export(module, example_inputs, stored, *settings)
+    with widened(module):
+        return _export(module, map_tensors(example_inputs, in_float32, in_float32), stored, *settings)
+
+
+def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: Any, dynamic_batch: bool, opset: int, check: bool,
+            tolerance: float, binary: Any) -> "Optional[Any]":  # fmt: skip
     import torch
 
     without_values = lacks_weights(module)
@@ -400,14 +412,14 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
         if check:
             raise ExportError("the module is without values (on the meta device, or of fake tensors), and nothing can be compared with it; "
                               "expected check=False: the file's weights are then inputs, of which stowage plan needs no more than the shapes")  # fmt: skip
-        example_inputs = _map_tensors(example_inputs, without_value, without_value)
+        example_inputs = map_tensors(example_inputs, without_value, without_value)
     arguments, named = example_arguments(example_inputs)
     export_arguments, export_named, shapes = arguments, named, None
     if dynamic_batch:
         if batch_of(arguments, named) == 1:
             export_arguments, export_named = _two_rows(arguments), _two_rows(named)
         batch = torch.export.Dim("batch")
-        shapes = _map_tensors(_bound_arguments(module, arguments, named), lambda tensor: {0: batch}, lambda other: None)
+        shapes = map_tensors(_bound_arguments(module, arguments, named), lambda tensor: {0: batch}, lambda other: None)
 
     def write() -> Any:
         try:
@@ -454,7 +466,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     _tidy(program.model)
     define(program)
     _name_outputs(program)
-    _name_frozen(program, module)
+    _name_frozen(program, module, stored)
     _buffers.name_next_values(program, module)
     _state_modes(program)
     bytes_of_state = 0 if without_values else sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())

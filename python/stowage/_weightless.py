@@ -1,10 +1,11 @@
-"""Modules whose tensors have shapes and no values: built on PyTorch's meta device, or inside its FakeTensorMode.
+"""Modules whose tensors have shapes and no values: built on PyTorch's meta device, or inside its FakeTensorMode. And modules in 16 bits.
 
-In their file weights are inputs: a plan asks for no more than types and shapes. Weights in 16 bits are in float32 there, as a step keeps them.
+In the file of the first, weights are inputs: a plan asks for no more than types and shapes. Weights in 16 bits are in float32 in any file,
+as a step keeps those that it trains; `stowage.stored` in its metadata says which they are.
 """
 
 import contextlib
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 #: Types of 16 bits, as --precision spells them.
 HALVES = {"torch.bfloat16": "bf16", "torch.float16": "fp16"}
@@ -31,14 +32,37 @@ def stored_precision(module: Any) -> "str | None":
     return next((HALVES[str(tensor.dtype)] for tensor in module.parameters() if str(tensor.dtype) in HALVES), None)
 
 
+def stored_types(module: Any) -> "dict[str, str]":
+    """The parameters in 16 bits by name, with their types."""
+    return {name: str(parameter.dtype).removeprefix("torch.") for name, parameter in module.named_parameters(remove_duplicate=False)
+            if str(parameter.dtype) in HALVES}  # fmt: skip
+
+
 def lacks_weights(module: Any) -> bool:
     """True where a parameter or a buffer has no values; a module of which only some have is planned as if none had."""
     return any(_has_no_values(tensor) for tensor in (*module.parameters(), *module.buffers()))
 
 
+def in_float32(tensor: Any) -> Any:
+    """A tensor of 16 bits in float32; everything else as it is."""
+    import torch
+
+    return tensor.float() if isinstance(tensor, torch.Tensor) and str(tensor.dtype) in HALVES else tensor
+
+
+def on_meta(module: Any) -> "contextlib.AbstractContextManager[None]":
+    """The module with all of its tensors on the meta device."""
+    return _replaced(module, without_value)
+
+
+def widened(module: Any) -> "contextlib.AbstractContextManager[None]":
+    """The module with its tensors of 16 bits in float32."""
+    return _replaced(module, in_float32)
+
+
 @contextlib.contextmanager
-def on_meta(module: Any) -> "Iterator[None]":
-    """The module with all of its tensors on the meta device, the same ones where they were the same; as before afterwards."""
+def _replaced(module: Any, replace: "Callable[[Any], Any]") -> "Iterator[None]":
+    """The module with other tensors, the same ones where they were the same; as before afterwards."""
     import torch
 
     held: "list[tuple[dict[str, Any], dict[str, Any]]]" = []
@@ -48,9 +72,11 @@ def on_meta(module: Any) -> "Iterator[None]":
         if tensor is None:
             return None
         if id(tensor) not in swapped:
-            meta = without_value(tensor)
+            other = replace(tensor)
             is_parameter = isinstance(tensor, torch.nn.Parameter) or getattr(tensor, "_is_param", False)
-            swapped[id(tensor)] = torch.nn.Parameter(meta.detach(), tensor.requires_grad) if is_parameter else meta
+            if is_parameter and other is not tensor:
+                other = torch.nn.Parameter(other.detach(), tensor.requires_grad)
+            swapped[id(tensor)] = other
         return swapped[id(tensor)]
 
     try:

@@ -16,7 +16,7 @@ namespace {
 template <typename Word, size_t count>
 using Words = std::array<std::pair<Word, std::string_view>, count>;
 
-constexpr Words<BufferKind, 9> kindNames = {{
+constexpr Words<BufferKind, 10> kindNames = {{
     {BufferKind::Parameter, "parameter"},
     {BufferKind::Statistic, "statistic"},
     {BufferKind::Optimizer, "optimizer"},
@@ -26,6 +26,7 @@ constexpr Words<BufferKind, 9> kindNames = {{
     {BufferKind::Gradient, "gradient"},
     {BufferKind::Workspace, "workspace"},
     {BufferKind::Accumulator, "accumulator"},
+    {BufferKind::Frozen, "frozen"},
 }};
 
 constexpr Words<AliasKind, 3> aliasKindNames = {{
@@ -83,6 +84,8 @@ Bytes &partOf(Breakdown &breakdown, BufferKind kind) {
     return breakdown.gradients;
   case BufferKind::Accumulator:
     return breakdown.accumulators;
+  case BufferKind::Frozen:
+    return breakdown.frozen;
   case BufferKind::Workspace:
     break;
   }
@@ -122,8 +125,9 @@ const GraphPlan *findStepGraph(const Plan &plan) {
 }
 
 bool isState(BufferKind kind) {
-  return kind == BufferKind::Parameter || kind == BufferKind::Statistic ||
-         kind == BufferKind::Optimizer || kind == BufferKind::Accumulator;
+  return kind == BufferKind::Parameter || kind == BufferKind::Frozen ||
+         kind == BufferKind::Statistic || kind == BufferKind::Optimizer ||
+         kind == BufferKind::Accumulator;
 }
 
 std::vector<const PlannedBuffer *> stateOutside(const Plan &plan, const GraphPlan &graph) {

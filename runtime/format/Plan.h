@@ -33,6 +33,7 @@ enum class BufferKind : uint8_t {
   Gradient,    ///< produced by the backward graph
   Workspace,   ///< library scratch of one command
   Accumulator, ///< sums of gradients over the batches of a step
+  Frozen,      ///< weights that are not trained
 };
 
 std::string_view nameOf(BufferKind kind); ///< "parameter", "optimizer", ...
@@ -172,6 +173,7 @@ struct Breakdown {
   Bytes parameters = 0, statistics = 0, optimizer = 0, inputs = 0, outputs = 0;
   Bytes activations = 0, gradients = 0, workspace = 0;
   Bytes accumulators = 0;  ///< 0 where a step is one batch
+  Bytes frozen = 0;        ///< parameters that are not trained
   Bytes layoutPadding = 0; ///< what layouts add to the elements
   Bytes padding = 0;       ///< alignment and packing gaps: arenaBytes minus all others
 };

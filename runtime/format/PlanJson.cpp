@@ -109,6 +109,8 @@ Json buffersOf(const GraphPlan &graph, StringTable &strings) {
 Json toJsonValue(const Breakdown &breakdown) {
   Json json;
   json["parameters"] = breakdown.parameters;
+  if (breakdown.frozen > 0)
+    json["frozen"] = breakdown.frozen;
   json["statistics"] = breakdown.statistics;
   json["optimizer"] = breakdown.optimizer;
   if (breakdown.accumulators > 0)

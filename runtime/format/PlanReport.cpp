@@ -116,6 +116,7 @@ std::string renderSum(const Plan &plan) {
   Breakdown parts = breakdownAtPeak(plan);
   const std::vector<std::tuple<const char *, const char *, Bytes>> rows = {
       {"", "parameters", parts.parameters},
+      {"+", "frozen", parts.frozen},
       {"+", "statistics", parts.statistics},
       {"+", "optimizer", parts.optimizer},
       {"+", "sums of gradients", parts.accumulators},
@@ -130,8 +131,9 @@ std::string renderSum(const Plan &plan) {
   Table table({false, false, true, true, true});
   table.add({"", "at the peak", "bytes", "MiB", "share"});
   for (const auto &[sign, name, bytes] : rows) {
-    if (bytes == 0 && (std::string_view(name) == "layout padding" ||
-                       std::string_view(name) == "sums of gradients"))
+    if (bytes == 0 &&
+        (std::string_view(name) == "layout padding" || std::string_view(name) == "frozen" ||
+         std::string_view(name) == "sums of gradients"))
       continue;
     // An empty plan has no shares: 0 of 0 is shown as nothing rather than divided.
     table.add({sign, name, groupDigits(bytes), mebibytes(bytes),

@@ -154,7 +154,8 @@ void restoreState(Executor &executor, const SafetensorsFile &file, Restore what)
       problems += "\n  " + problem;
   };
   for (const StateTensor &tensor : executor.program().state) {
-    bool isModel = tensor.kind == BufferKind::Parameter || tensor.kind == BufferKind::Statistic;
+    bool isModel = tensor.kind == BufferKind::Parameter || tensor.kind == BufferKind::Frozen ||
+                   tensor.kind == BufferKind::Statistic;
     if (!tensor.saved || (what != Restore::Everything && !isModel))
       continue;
     const SafetensorsTensor *found = file.find(tensor.name);

@@ -242,7 +242,7 @@ int runCommand(const std::string &name, const std::vector<std::string> &argument
   addPlanFlags(planLine, planOptions);
   for (CommandLine *command : {&trainLine, &evalLine, &planLine})
     command->elsewhere({"--batch", "--loss", "--optimizer", "--memory-budget", "--accumulate",
-                        "--precision", "--freeze"},
+                        "--precision", "--freeze", "--frozen"},
                        " is part of the plan, which was made when " + program.model +
                            " was compiled; compile it again: stowage compile");
 

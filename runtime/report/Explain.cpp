@@ -52,6 +52,8 @@ std::string groupOf(const PlannedBuffer &buffer) {
   switch (buffer.kind) {
   case BufferKind::Parameter:
     return "weights";
+  case BufferKind::Frozen:
+    return "frozen weights";
   case BufferKind::Optimizer:
     return "optimizer state: momentum, moments";
   case BufferKind::Accumulator:
@@ -79,8 +81,8 @@ std::string groupOf(const PlannedBuffer &buffer) {
 /// Why `buffer` is still or already there at `step`.
 std::string causeOf(const GraphPlan &graph, const BufferUse &use, const PlannedBuffer &buffer,
                     int64_t step) {
-  if (buffer.kind == BufferKind::Parameter || buffer.kind == BufferKind::Optimizer ||
-      buffer.kind == BufferKind::Statistic)
+  if (buffer.kind == BufferKind::Parameter || buffer.kind == BufferKind::Frozen ||
+      buffer.kind == BufferKind::Optimizer || buffer.kind == BufferKind::Statistic)
     return "kept from step to step";
   if (buffer.kind == BufferKind::Accumulator)
     return "kept from batch to batch";

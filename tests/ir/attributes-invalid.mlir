@@ -19,7 +19,7 @@ func.func @case(%a: tensor<4xf32> {stow.init = #stow.init<"uniform", 1.0, 0.0>})
 // -----
 
 // Words: those of the enum.
-// expected-error @below {{expected one of [input, target, parameter, statistic, optimizer, learning_rate, step, seed, accumulator]}}
+// expected-error @below {{expected one of [input, target, parameter, statistic, optimizer, learning_rate, step, seed, accumulator, frozen]}}
 // expected-error @below {{failed to parse Stow_KindAttr parameter 'value'}}
 func.func @case(%a: tensor<4xf32> {stow.kind = #stow.kind<weight>}) { return }
 
@@ -41,7 +41,7 @@ func.func @case(%a: tensor<f32>) {
 // -----
 
 // Words: not their text, which earlier releases wrote.
-// expected-error @below {{'stow.kind' of argument 1 expects a word of #stow.kind (input, target, parameter, statistic, optimizer, learning_rate, step, seed, accumulator), found "parameter"; write stow.kind = #stow.kind<parameter>}}
+// expected-error @below {{'stow.kind' of argument 1 expects a word of #stow.kind (input, target, parameter, statistic, optimizer, learning_rate, step, seed, accumulator, frozen), found "parameter"; write stow.kind = #stow.kind<parameter>}}
 func.func @case(%a: tensor<f32>, %b: tensor<4xf32> {stow.kind = "parameter"}) { return }
 
 // -----

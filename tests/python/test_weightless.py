@@ -5,6 +5,7 @@ Run in the environment of scripts/install.sh python. STOWAGE_BINARY names the co
 
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,8 @@ class Weightless(unittest.TestCase):
             half = Tiny().to(torch.bfloat16)
         with self.assertWarnsRegex(stowage.StowageWarning, 'precision="bf16"'):
             plan = stowage.plan(half, self.ids, **SETTINGS)
-        self.assertEqual(plan.arena_bytes, stowage.plan(self.meta, self.ids, precision="bf16", **SETTINGS).arena_bytes)
+        wide = stowage.plan(self.meta, self.ids, precision="bf16", **SETTINGS)
+        self.assertEqual(plan.arena_bytes, wide.arena_bytes - 2 * half.places.weight.numel(), "what is not trained stays in 16 bits")
         self.assertEqual(half.tokens.weight.dtype, torch.bfloat16)
 
     def test_no_step(self) -> None:
@@ -115,6 +117,46 @@ class Examples(unittest.TestCase):
     def test_arrays(self) -> None:
         step = stowage.compile(nn.Linear(3, 2), np.zeros((4, 3), np.float32), loss="mse", optimizer=torch.optim.SGD)
         self.assertEqual(step.batch, 4)
+
+
+class Configurations(unittest.TestCase):
+    """Models of Transformers without a module: a configuration, its file or its folder."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        from transformers import LlamaConfig
+
+        cls.llama = LlamaConfig(vocab_size=128, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4,
+                                num_key_value_heads=2, max_position_embeddings=64, architectures=["LlamaForCausalLM"], dtype="bfloat16")  # fmt: skip
+
+    def test_a_file_and_its_folder(self) -> None:
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+            warnings.simplefilter("ignore", stowage.StowageWarning)  # of the precision that the weights have
+            self.llama.save_pretrained(folder)
+            plans = [stowage.plan(model, (2, 16), target="cuda:h100") for model in (self.llama, folder, Path(folder) / "config.json")]
+            self.assertEqual(len({plan.arena_bytes for plan in plans}), 1)
+            shapes = {buffer["name"]: buffer["shape"] for buffer in plans[0].buffers if buffer["kind"] == "input"}
+            self.assertEqual(shapes["input_ids"], [2, 16])
+
+    def test_its_classes(self) -> None:
+        from transformers import ViTConfig
+
+        vit = ViTConfig(image_size=32, patch_size=8, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
+                        num_labels=5, architectures=["ViTForImageClassification"])  # fmt: skip
+        shapes = {buffer["name"]: buffer["shape"] for buffer in stowage.plan(vit, 3).buffers if buffer["kind"] == "input"}
+        self.assertEqual(shapes["pixel_values"], [3, 3, 32, 32])
+
+    def test_what_is_wrong_is_said(self) -> None:
+        with self.assertRaisesRegex(stowage.StowageError, "has places for 64 tokens, not for 65"):
+            stowage.plan(self.llama, (1, 65))
+        with self.assertRaisesRegex(stowage.StowageError, r"expected \(batch, tokens\)"):
+            stowage.plan(self.llama, (1, 2, 3))
+        with self.assertRaisesRegex(stowage.StowageError, "a module is planned as it is"):
+            stowage.plan(Tiny(), torch.zeros(4, 12, dtype=torch.long), method="lora")
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "config.json").write_text("{}")
+            with self.assertRaisesRegex(stowage.StowageError, "is no configuration that Transformers knows"):
+                stowage.plan(folder)
 
 
 if __name__ == "__main__":

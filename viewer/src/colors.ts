@@ -26,7 +26,7 @@ const KINDS: [string, Rgb][] = [
   ["activation", OKABE_ITO.sky], ["gradient", OKABE_ITO.orange], ["workspace", OKABE_ITO.vermilion],
   ["input", OKABE_ITO.purple], ["output", OKABE_ITO.yellow], ["parameter", OKABE_ITO.blue],
   ["optimizer", OKABE_ITO.green], ["statistic", OKABE_ITO.grey],
-  ["accumulator", [90, 60, 20]],
+  ["accumulator", [90, 60, 20]], ["frozen", [170, 200, 190]],
 ];
 const RECOMPUTED: Rgb = [30, 30, 90];
 

@@ -16,7 +16,8 @@ const LISTED = 5;
 
 /// The parts of the sum that closes: the key of `breakdown`, how it is called, and the kind whose colour it has.
 const PARTS: [string, string, string][] = [
-  ["parameters", "parameters", "parameter"], ["statistics", "statistics", "statistic"], ["optimizer", "optimizer", "optimizer"],
+  ["parameters", "parameters", "parameter"], ["frozen", "frozen weights", "frozen"], ["statistics", "statistics", "statistic"],
+  ["optimizer", "optimizer", "optimizer"],
   ["accumulators", "sums of gradients", "accumulator"], ["gradients", "gradients", "gradient"],
   ["activations", "activations", "activation"], ["workspace", "workspace of library calls", "workspace"],
   ["inputs", "inputs", "input"], ["outputs", "outputs", "output"],

@@ -65,7 +65,7 @@ module attributes {stow.form = "model"} {
 module attributes {stow.form = "model"} {
   // expected-error @+5 {{@model: argument 0 has no stow.name}}
   // expected-error @+4 {{@model: argument 2 repeats the name "x"}}
-  // expected-error @+3 {{@model: argument 3 ("t") has kind target; expected one of input, parameter, statistic}}
+  // expected-error @+3 {{@model: argument 3 ("t") has kind target; expected one of input, parameter, frozen, statistic}}
   // expected-error @+2 {{@model: argument 4 ("i") of kind parameter expects a float tensor, found 'tensor<4xi64>'}}
   // expected-error @+1 {{@model: argument 5 ("d") of kind input expects a tensor of static shape, found 'tensor<?xf32>'}}
   func.func @model(%a: tensor<4xf32> {stow.kind = #stow.kind<input>},

@@ -45,7 +45,7 @@ module attributes {stow.form = "step"} {
       %d: tensor<4xf32> {stow.name = "d", stow.kind = #stow.kind<optimizer>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
     return %a : tensor<f32>
   }
-  // expected-error @+1 {{@eval: argument 0 ("t") has kind target; expected one of input, parameter, statistic}}
+  // expected-error @+1 {{@eval: argument 0 ("t") has kind target; expected one of input, parameter, frozen, statistic}}
   func.func @eval(%t: tensor<4xf32> {stow.name = "t", stow.kind = #stow.kind<target>}) attributes {stow.role = #stow.role<eval>} { return }
 }
 
@@ -215,7 +215,7 @@ module attributes {stow.form = "step"} {
 // S3 and S6 in the first half: no rate of the optimizer, sums have an initial value and are returned; S4.
 module attributes {stow.form = "step"} {
   func.func @eval() attributes {stow.role = #stow.role<eval>} { return }
-  // expected-error @+4 {{@accumulate: argument 0 ("lr") has kind learning_rate; expected one of input, target, parameter, statistic, optimizer, accumulator, seed}}
+  // expected-error @+4 {{@accumulate: argument 0 ("lr") has kind learning_rate; expected one of input, target, parameter, frozen, statistic, optimizer, accumulator, seed}}
   // expected-error @+3 {{@accumulate: argument 1 ("s") of kind accumulator has no stow.init}}
   // expected-error @+2 {{@accumulate: expects a scalar float named "loss" as its first result}}
   // expected-error @+1 {{@accumulate: accumulator state "s" is not returned}}

@@ -1,0 +1,124 @@
+"""Models of Transformers by their configuration alone: a module on PyTorch's meta device, and an example of the shapes asked for.
+
+  "mistral/config.json", (1, 2048), method="lora"   -->   LoraModel of MistralForCausalLM, {"input_ids": [1, 2048], "labels": [1, 2048]}
+
+Nothing is loaded: no weights, no tokenizer.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Mapping, Optional
+
+from ._library import StowageError
+
+#: Tokens of an example where none are asked for, at most those that the model has places for.
+TOKENS = 2048
+
+
+def is_configuration(model: Any) -> bool:
+    """A configuration of Transformers, the path of one, or of the folder that holds it."""
+    if isinstance(model, (str, os.PathLike)):
+        return Path(model).name == "config.json" or (Path(model) / "config.json").is_file()
+    return type(model).__module__.startswith("transformers.") and hasattr(model, "model_type")
+
+
+def configured(model: Any, shapes: Any, method: Any) -> "tuple[Any, Any]":
+    """The module and the example in the place of a configuration and (batch, tokens); everything else as it is."""
+    if not is_configuration(model):
+        if method is not None:
+            raise StowageError("method= says how the model of a configuration is tuned; a module is planned as it is: freeze its parameters, or "
+                               "give it adapters (peft.get_peft_model)")  # fmt: skip
+        return model, shapes
+    configuration = _configuration_of(model)
+    module = _tuned(_module_of(configuration), method)
+    return module, shapes if isinstance(shapes, Mapping) else _example(module, configuration, shapes)
+
+
+def _configuration_of(model: Any) -> Any:
+    if not isinstance(model, (str, os.PathLike)):
+        return model
+    try:
+        from transformers import AutoConfig
+    except ImportError:
+        raise StowageError(f"{model} is a configuration of Transformers, which is not installed: pip install transformers") from None
+    try:
+        return AutoConfig.from_pretrained(os.fspath(model), local_files_only=True)
+    except Exception as error:
+        raise StowageError(f"{model} is no configuration that Transformers knows: {error}") from error
+
+
+def _module_of(configuration: Any) -> Any:
+    import torch
+    import transformers
+
+    names = getattr(configuration, "architectures", None) or []
+    kind = next((found for name in names if (found := getattr(transformers, name, None)) is not None), None)
+    dtype = getattr(configuration, "dtype", None) or torch.float32
+    with torch.device("meta"):
+        if kind is not None:
+            return kind._from_config(configuration, dtype=dtype)
+        try:
+            return transformers.AutoModelForCausalLM.from_config(configuration, dtype=dtype)
+        except ValueError as error:
+            raise StowageError(f"the configuration names no class of Transformers in `architectures` (it has {names}), and it is no causal "
+                               f"language model: {error}") from error  # fmt: skip
+
+
+def _tuned(module: Any, method: Any) -> Any:
+    """With adapters: "lora" is PEFT's with its own defaults, an object is a configuration of PEFT."""
+    if method is None or method == "full":
+        return module
+    try:
+        import peft
+    except ImportError:
+        raise StowageError("adapters are PEFT's, which is not installed: pip install peft") from None
+    if isinstance(method, peft.PeftConfig):
+        return peft.get_peft_model(module, method)
+    if method != "lora":
+        raise StowageError(f"method={method!r}: expected \"full\", \"lora\" or a configuration of PEFT, like peft.LoraConfig(r=16)")
+    try:
+        return peft.get_peft_model(module, peft.LoraConfig())
+    except ValueError as error:  # that knows no layers of this kind of model
+        raise StowageError(f"PEFT has no default for {type(module).__name__}: {error}; "
+                           "say which layers: method=peft.LoraConfig(target_modules=\"all-linear\")") from error  # fmt: skip
+
+
+def _example(module: Any, configuration: Any, shapes: Any) -> "dict[str, Any]":
+    import torch
+
+    batch, tokens = _sizes(configuration, shapes)
+    main = getattr(module, "main_input_name", "input_ids")
+
+    def integers(*shape: int) -> Any:
+        return torch.empty(shape, dtype=torch.long, device="meta")
+
+    has_classes = type(_base(module)).__name__.endswith("Classification")
+    if main == "pixel_values":
+        size = configuration.image_size
+        rows, columns = size if isinstance(size, (tuple, list)) else (size, size)
+        return {main: torch.empty(batch, configuration.num_channels, rows, columns, device="meta"), "labels": integers(batch)}
+    if main == "input_features":
+        frames = 2 * configuration.max_source_positions
+        return {main: torch.empty(batch, configuration.num_mel_bins, frames, device="meta"), "labels": integers(batch, tokens)}
+    if main != "input_ids":
+        raise StowageError(f"{type(_base(module)).__name__} reads {main}: give the example as a mapping, {{\"{main}\": ..., \"labels\": ...}}")
+    return {main: integers(batch, tokens), "labels": integers(batch) if has_classes else integers(batch, tokens)}
+
+
+def _base(module: Any) -> Any:
+    return module.get_base_model() if hasattr(module, "get_base_model") else module
+
+
+def _sizes(configuration: Any, shapes: Any) -> "tuple[int, int]":
+    """(batch, tokens), a batch alone, or nothing."""
+    places: "Optional[int]" = next((value for name in ("max_position_embeddings", "max_target_positions", "n_positions")
+                                    if isinstance(value := getattr(configuration, name, None), int) and value > 0), None)  # fmt: skip
+    tokens = min(TOKENS, places or TOKENS)
+    if shapes is None:
+        return 1, tokens
+    given = (shapes,) if isinstance(shapes, int) else tuple(shapes)
+    if not 1 <= len(given) <= 2 or not all(isinstance(size, int) and size > 0 for size in given):
+        raise StowageError(f"for a configuration, expected (batch, tokens) in place of an example, found {shapes!r}")
+    if places is not None and len(given) == 2 and given[1] > places:
+        raise StowageError(f"the model has places for {places} tokens, not for {given[1]}")
+    return given[0], given[1] if len(given) == 2 else tokens

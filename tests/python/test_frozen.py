@@ -1,0 +1,139 @@
+"""Parameters that are not trained: stored in the type that they are worth, and trained around as PyTorch does.
+
+Run in the environment of scripts/install.sh python. STOWAGE_BINARY names the compiler.
+"""
+
+import copy
+import tempfile
+import unittest
+from pathlib import Path
+
+import stowage
+import torch
+import torch.nn as nn
+
+VOCABULARY, WIDTH, TOKENS = 96, 64, 8
+
+
+class Adapted(nn.Module):
+    """A linear layer that is not trained, and two thin ones beside it that are (LoRA, Hu et al., 2021)."""
+
+    def __init__(self, base: nn.Linear, rank: int = 4) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down, self.up = nn.Linear(base.in_features, rank, bias=False), nn.Linear(rank, base.out_features, bias=False)
+        nn.init.normal_(self.up.weight, std=0.1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        adapted = self.up(self.down(x.to(self.down.weight.dtype)))
+        return self.base(x) + adapted.to(x.dtype)
+
+
+class Tuned(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, WIDTH).requires_grad_(False)
+        self.norm = nn.LayerNorm(WIDTH).requires_grad_(False)
+        self.wide, self.narrow = Adapted(nn.Linear(WIDTH, 4 * WIDTH)), Adapted(nn.Linear(4 * WIDTH, WIDTH))
+        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False).requires_grad_(False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(ids)
+        x = x + self.narrow(torch.relu(self.wide(self.norm(x))))
+        return self.head(x).transpose(1, 2)
+
+
+def in_halves() -> Tuned:
+    """The base in bfloat16, adapters in float32, as PEFT keeps them."""
+    torch.manual_seed(0)
+    module = Tuned()
+    for name, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            parameter.data = parameter.data.to(torch.bfloat16)
+    return module
+
+
+def of_frozen(plan: stowage.Plan) -> "dict[str, str]":
+    return {tensor["name"]: tensor["dtype"] for tensor in plan.buffers if tensor["kind"] == "frozen"}
+
+
+SETTINGS = {"loss": "cross-entropy", "optimizer": "sgd:lr=0.1", "threads": 2, "check": False}
+
+
+class Frozen(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        torch.manual_seed(0)
+        cls.ids = torch.randint(0, VOCABULARY, (4, TOKENS))
+        cls.labels = torch.randint(0, VOCABULARY, (4, TOKENS))
+        cls.module = Tuned()
+        cls.stored = sum(parameter.numel() for parameter in cls.module.parameters() if not parameter.requires_grad)
+
+    def losses(self, step: stowage.Step, count: int = 3) -> "list[float]":
+        return [step(self.ids, self.labels) for _ in range(count)]
+
+    def test_stored_as_they_are_read(self) -> None:
+        with stowage.compile(self.module, self.ids, precision="bf16", **SETTINGS) as step:
+            types = of_frozen(step.plan)
+            self.assertEqual(types["head.weight"], "bf16")
+            self.assertEqual(types["wide.base.weight"], "bf16")
+            self.assertEqual(types["norm.weight"], "f32", "an f32 op reads it")
+            self.assertLess(step.plan.breakdown["frozen"], 4 * self.stored)
+            self.assertEqual(step.plan.breakdown["statistics"], 0)
+            losses = self.losses(step)
+            for name, value in step.state_dict().items():
+                if name.endswith(("base.weight", "head.weight")):
+                    self.assertTrue(torch.equal(value, self.module.state_dict()[name]), f"{name}: the module's own values")
+        with stowage.compile(self.module, self.ids, precision="bf16", frozen="f32", **SETTINGS) as wide:
+            self.assertEqual(set(of_frozen(wide.plan).values()), {"f32"})
+            for low, other in zip(losses, self.losses(wide)):
+                self.assertAlmostEqual(low, other, delta=2e-3 * other)
+
+    def test_of_a_module_in_16_bits(self) -> None:
+        module = in_halves()
+        eager = copy.deepcopy(module)
+        optimizer = torch.optim.SGD([p for p in eager.parameters() if p.requires_grad], lr=0.1)
+        expected = []
+        for _ in range(3):
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = nn.functional.cross_entropy(eager(self.ids).float(), self.labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            expected.append(loss.item())
+        with stowage.compile(module, self.ids, precision="bf16", **SETTINGS) as step:
+            self.assertEqual(set(of_frozen(step.plan).values()), {"bf16"})
+            self.assertEqual(step.plan.breakdown["frozen"], 2 * self.stored)
+            for ours, theirs in zip(self.losses(step), expected):
+                self.assertAlmostEqual(ours, theirs, delta=1e-2 * theirs)
+            with tempfile.TemporaryDirectory() as folder:
+                step.save(Path(folder) / "state.safetensors")
+                further = self.losses(step)
+                step.load(Path(folder) / "state.safetensors")
+                self.assertEqual(self.losses(step), further)
+
+    def test_in_float32_nothing_is_lost(self) -> None:
+        """The values that a module has in bfloat16, in a step in float32, are those of the same module in float32."""
+        module, wide = in_halves(), in_halves().float()
+        with stowage.compile(module, self.ids, precision="f32", **SETTINGS) as step:
+            self.assertEqual(set(of_frozen(step.plan).values()), {"bf16"})
+            losses = self.losses(step)
+        with stowage.compile(wide, self.ids, precision="f32", **SETTINGS) as step:
+            self.assertEqual(set(of_frozen(step.plan).values()), {"f32"})
+            self.assertEqual(self.losses(step), losses)
+
+    def test_without_values(self) -> None:
+        with torch.device("meta"):
+            module = in_halves()
+        plan = stowage.plan(module, torch.empty(4, TOKENS, dtype=torch.long, device="meta"), target="cuda:h100", **{
+            key: value for key, value in SETTINGS.items() if key != "check"})  # fmt: skip
+        self.assertEqual(set(of_frozen(plan).values()), {"bf16"})
+        self.assertEqual(plan.breakdown["frozen"], 2 * self.stored)
+
+    def test_asked_for(self) -> None:
+        plan = stowage.plan(self.module, self.ids, loss="cross-entropy", frozen="bf16,norm.*:f32,*.bias:f16")
+        types = of_frozen(plan)
+        self.assertEqual((types["head.weight"], types["norm.weight"], types["wide.base.bias"]), ("bf16", "f32", "f16"))
+        for wrong, words in (("fp8", "expected auto, f32, bf16 or f16"), ("hed.*:bf16", "no frozen parameter matches")):
+            with self.assertRaisesRegex(stowage.StowageError, words):
+                stowage.plan(self.module, self.ids, loss="cross-entropy", frozen=wrong)
