@@ -33,7 +33,7 @@ CudaDevice::CudaDevice(const DeviceOptions &options) : Device(options), driver(o
   driver.require(driver.deviceGet(&device, 0), "choosing the GPU");
   driver.require(driver.primaryCtxRetain(&context, device), "opening the GPU");
   try {
-    driver.require(driver.ctxSetCurrent(context), "opening the GPU");
+    enter();
     driver.require(driver.deviceGetAttribute(&multiprocessors, kMultiprocessorCount, device),
                    "asking the GPU for its multiprocessors");
     int version = 0;
@@ -54,7 +54,15 @@ CudaDevice::CudaDevice(const DeviceOptions &options) : Device(options), driver(o
   }
 }
 
-CudaDevice::~CudaDevice() { release(); }
+CudaDevice::~CudaDevice() {
+  driver.ctxSetCurrent(context);
+  release();
+}
+
+/// Calls of the driver are for the context of the thread that makes them.
+void CudaDevice::enter() const {
+  driver.require(driver.ctxSetCurrent(context), "using the GPU in this thread");
+}
 
 void CudaDevice::takeArena() {
   if (options.arenaBytes == 0)
@@ -81,6 +89,7 @@ Bytes CudaDevice::inUse() const {
 }
 
 std::optional<DriverMemory> CudaDevice::driverMemory() const {
+  enter();
   size_t free = 0, total = 0;
   driver.require(driver.memGetInfo(&free, &total), "asking the GPU for its memory");
   DriverMemory now = memory;
@@ -167,6 +176,7 @@ void CudaDevice::leaveBlock() {
 }
 
 char *CudaDevice::stage(Bytes, Bytes bytes) {
+  enter();
   if (uploads[nextUpload].used > options.stagingBytes - bytes)
     leaveBlock();
   Block &block = uploads[nextUpload];
@@ -176,6 +186,7 @@ char *CudaDevice::stage(Bytes, Bytes bytes) {
 }
 
 void CudaDevice::commit(Bytes offset, Bytes bytes) {
+  enter();
   Block &block = uploads[nextUpload];
   const std::optional<Bytes> room = roomFor(offset, bytes);
   if (!room)
@@ -226,6 +237,7 @@ void CudaDevice::bringArrivals() {
 }
 
 const char *CudaDevice::fetch(Bytes offset, Bytes bytes) {
+  enter();
   bringArrivals();
   driver.require(driver.memcpyDtoHAsync(downloads.bytes, arena + static_cast<Address>(offset),
                                         static_cast<size_t>(bytes), stream),
@@ -236,6 +248,7 @@ const char *CudaDevice::fetch(Bytes offset, Bytes bytes) {
 }
 
 void CudaDevice::startReadback(std::span<const Readback> ranges) {
+  enter();
   if (ranges.size() > requested.size())
     throw Error::internal(concat("more ranges are requested than ", requested.size()));
   if (!arrivals.empty())
@@ -253,6 +266,7 @@ void CudaDevice::startReadback(std::span<const Readback> ranges) {
 }
 
 void CudaDevice::finishReadback() {
+  enter();
   waitFor(readbacks, "the commands of a step");
   if (arrivals.empty())
     launched = nullptr; // they have run: nothing comes beside them any more
@@ -264,6 +278,7 @@ void CudaDevice::finishReadback() {
 }
 
 void CudaDevice::set(Bytes offset, Bytes bytes, uint8_t value) {
+  enter();
   bringArrivals();
   if (bytes > 0)
     driver.require(driver.memsetD8Async(arena + static_cast<Address>(offset), value,
@@ -274,6 +289,7 @@ void CudaDevice::set(Bytes offset, Bytes bytes, uint8_t value) {
 //===-- Commands ------------------------------------------------------------------------------===//
 
 void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison poison) {
+  enter();
   if (image.deviceCode.empty())
     throw Error::badInput("this executable has no code for GPUs; compile the model with "
                           "--target=cuda:CHIP");
@@ -411,6 +427,7 @@ void CudaDevice::capture(BoundGraph &graph, const std::string &what) {
 }
 
 void CudaDevice::run(size_t graph, std::span<CommandTime> times) {
+  enter();
   leaveBlock();
   BoundGraph &bound = graphs.at(graph);
   if (bound.commands.empty())
@@ -423,6 +440,7 @@ void CudaDevice::run(size_t graph, std::span<CommandTime> times) {
 }
 
 void CudaDevice::runCommand(size_t graph, size_t command) {
+  enter();
   leaveBlock();
   submit(graphs.at(graph).commands.at(command));
   driver.require(driver.streamSynchronize(stream), "running it");

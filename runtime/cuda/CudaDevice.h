@@ -11,6 +11,8 @@
 // uploaded to, so that calls take effect in their order. All other copies are on the first stream. The event
 // behind a run's readback is all that the host waits for: it says that the block of that run is free, too.
 //
+// Any thread may call, one at a time: each call makes the context that of its thread.
+//
 // bind() captures the commands of every graph and makes them executable; runs launch that. After it
 // nothing is allocated.
 #pragma once
@@ -91,6 +93,7 @@ private:
     Bytes room = 0, offset = 0, bytes = 0;
   };
 
+  void enter() const;
   std::optional<Bytes> roomFor(Bytes offset, Bytes bytes);
   void bringArrivals();
   void bindRooms(const GraphProgram &graph, BoundGraph &bound);

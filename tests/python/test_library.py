@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -144,6 +145,17 @@ class Digits(unittest.TestCase):
         losses = [(first(*self.batch(i)), second(*self.batch(i))) for i in range(3)]
         self.assertEqual(losses, [(loss, loss) for loss in expected])
         self.assertNotEqual(self.fresh(seed=2)(*self.batch(0)), expected[0])  # another dropout
+
+    def test_a_step_may_be_called_from_any_thread(self) -> None:
+        """One at a time, as a loop in a thread of its own, or a server, does."""
+        here, there = self.fresh(seed=3), self.fresh(seed=3)
+        expected = [here(*self.batch(index)) for index in range(3)]
+        losses = []
+        thread = threading.Thread(target=lambda: losses.extend(there(*self.batch(index)) for index in range(2)))
+        thread.start()
+        thread.join()
+        losses.append(there(*self.batch(2)))
+        self.assertEqual(losses, expected)
 
     def test_poison_changes_nothing(self) -> None:
         library = stowage.Library(self.library)
