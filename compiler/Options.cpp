@@ -3,6 +3,7 @@
 #include "codegen/host/ObjectFile.h"
 #include "compiler/ProgressLine.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/MemoryFlag.h"
 #include "runtime/base/Names.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/data/ArrayFile.h"
@@ -173,19 +174,6 @@ std::string parseCheckpoint(const std::string &text) {
   return oneOf(text, {"none", "sqrt"}, "checkpoint mode") == 0 ? "none" : "sqrt";
 }
 
-/// Bytes, or a share. A small number without a unit is none of bytes.
-ByteBudget parseMemory(const std::string &flag, const std::string &text) {
-  const ByteBudget memory = parseByteBudget(text);
-  const bool hasUnit = text.find_first_not_of("0123456789.") != std::string::npos;
-  constexpr Bytes least = 200;
-  if (hasUnit || *memory.bytes >= least || text == "0")
-    return memory;
-  const double number = parseReal(flag, text);
-  throw Error::badInput(absl::StrCat(
-      "--", flag, "=", text, " is ", *memory.bytes, " bytes; did you mean ",
-      number <= 1 ? absl::StrCat(100 * number, "%, ") : "", text, "GiB or ", text, "MiB?"));
-}
-
 /// "none", "auto", or a share of the step's time as "2%".
 Allowance parseRecompute(const std::string &text) {
   if (text == "none")
@@ -343,13 +331,11 @@ void addCompileFlags(CommandLine &line, CompileOptions &options) {
 }
 
 void addCardFlag(CommandLine &line, CompileOptions &options) {
-  line.value("card", "BYTES",
-             "memory of the card that the step is to fit, as its maker states it: 24GiB (default: "
-             "that of the target's GPU)",
-             [&](const std::string &text) {
-               parseMemory("card", text); // refuses what is none of bytes
-               options.card = cardOfSize(parseBytes(text));
-             });
+  line.value(
+      "card", "BYTES",
+      "memory of the card that the step is to fit, as its maker states it: 24GiB (default: "
+      "that of the target's GPU)",
+      [&](const std::string &text) { options.card = cardOfSize(parseMemoryBytes("card", text)); });
 }
 
 void addCardFlags(CommandLine &line, CompileOptions &options) {

@@ -3,6 +3,7 @@
 #include "runtime/base/CommandLine.h"
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/MemoryFlag.h"
 #include "runtime/base/Names.h"
 #include "runtime/base/Version.h"
 #include "runtime/format/PlanReport.h"
@@ -153,9 +154,9 @@ void addPlanFlags(CommandLine &flags, PlanOptions &options) {
       "rows", "N", "buffers listed at the peak (default: 20)",
       [&](const std::string &text) { options.report.liveRows = parseCount("rows", text, 0); });
   flags.flag("no-map", "leave out the map of the arena", [&] { options.report.map = false; });
-  flags.value("card", "BYTES",
-              "memory of the card that the step is to fit, as its maker states it: 24GiB",
-              [&](const std::string &text) { options.card = cardOfSize(parseBytes(text)); });
+  flags.value(
+      "card", "BYTES", "memory of the card that the step is to fit, as its maker states it: 24GiB",
+      [&](const std::string &text) { options.card = cardOfSize(parseMemoryBytes("card", text)); });
   flags.flag("fit", "exit with status 2 where the step does not fit --card",
              [&] { options.fit = true; });
 }
