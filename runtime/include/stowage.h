@@ -64,7 +64,7 @@ typedef enum stowage_dtype {
 
 /* The tensors of a model, in five numbered lists. */
 typedef enum stowage_list {
-  STOWAGE_STATE = 0,        /* parameters, statistics, optimizer state */
+  STOWAGE_STATE = 0,        /* parameters, trained or frozen, statistics, optimizer state */
   STOWAGE_STEP_INPUTS = 1,  /* what stowage_step() reads: the data inputs and the target */
   STOWAGE_EVAL_INPUTS = 2,  /* what stowage_eval() reads: the data inputs */
   STOWAGE_EVAL_OUTPUTS = 3, /* what stowage_eval() gives */
@@ -82,7 +82,8 @@ typedef struct stowage_array {
 /* What one tensor of the model is. */
 typedef struct stowage_tensor {
   const char *name; /* of the model file */
-  const char *kind; /* "parameter", "statistic", "optimizer"; "data", "target"; "output" */
+  const char
+      *kind; /* "parameter", "frozen", "statistic", "optimizer"; "data", "target"; "output" */
   stowage_dtype dtype;
   int32_t rank;
   const int64_t *shape; /* logical; dimension 0 of inputs is the batch */
