@@ -52,7 +52,7 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
               const CompileOptions &options) {
   BudgetPlanner &planner = answer.step->planner();
   ModuleOp placed = *answer.choice->placed;
-  if (options.checkpoint != "sqrt" && plan.extraTimeFraction > 0)
+  if (!options.inSegments && plan.extraTimeFraction > 0)
     plan.extraTimeBound = planner.extraTimeBound(answer.within);
   if (options.profile == "run" && plan.extraTimeFraction > 0)
     noteRuns(plan, planner, placed, options, *steps.backendOf(answer.step->target()));
@@ -60,10 +60,10 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
     plan.notes.push_back("interrupted: the best plan found so far");
   plan.tensors = countTensors(steps.tensorsOf(answer.step->target()));
   plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
-  if (options.checkpoint == "sqrt" && plan.extraTimeFraction == 0)
+  if (options.inSegments && plan.extraTimeFraction == 0)
     if (const std::string why = whyStateIsThePeak(plan); !why.empty())
-      plan.notes.push_back("--checkpoint=" + options.checkpoint +
-                           " lowers nothing here and nothing is computed again: " + why);
+      plan.notes.push_back("--checkpoint=sqrt lowers nothing here and nothing is computed again: " +
+                           why);
   for (std::string note : {noteOf(answer.step->leftWide, options), noteOfBatches(answer)})
     if (!note.empty())
       plan.notes.push_back(std::move(note));

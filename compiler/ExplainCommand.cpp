@@ -54,7 +54,7 @@ std::string otherWays(const Plan &plan, std::optional<Remedy> fewerThreads = std
 std::string planBelow(const std::string &path, CompileOptions options, const Plan &now,
                       const Questions &questions) {
   const std::string flag = absl::StrCat("--memory-budget=", *questions.below);
-  options.checkpoint.clear();
+  options.inSegments = false;
   options.recompute.reset();
   options.memoryBudget = parseByteBudget(std::to_string(*questions.below));
   const Plan plan = planFromAny(path, options);

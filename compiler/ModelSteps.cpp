@@ -66,7 +66,7 @@ StepQuestion questionOf(MLIRContext &context, const CompileOptions &options) {
   question.asked = askedVariant(context, options);
   question.budget = options.memoryBudget;
   question.allowance = allowanceOf(options);
-  question.inSegments = options.checkpoint == "sqrt";
+  question.inSegments = options.inSegments;
   question.asGiven = options.stopAfter != Form::Program;
   question.times = Times::Asked;
   question.endsEarly = options.endsEarly;

@@ -170,10 +170,6 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
               });
 }
 
-std::string parseCheckpoint(const std::string &text) {
-  return oneOf(text, {"none", "sqrt"}, "checkpoint mode") == 0 ? "none" : "sqrt";
-}
-
 /// "none", "auto", or a share of the step's time as "2%".
 Allowance parseRecompute(const std::string &text) {
   if (text == "none")
@@ -248,8 +244,11 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.lossScale = parseLossScale(text); });
   flags.value("keep", "f32:PATTERNS", "nodes that --precision leaves in f32, e.g. 'f32:/head/*'",
               [&](const std::string &text) { options.keepWide = parseKeep(text); });
-  flags.value("checkpoint", "MODE", "none: keep all activations; sqrt: recompute segments",
-              [&](const std::string &text) { options.checkpoint = parseCheckpoint(text); });
+  flags.value("checkpoint", "MODE", "sqrt: recompute segments (Chen et al.)",
+              [&](const std::string &text) {
+                oneOf(text, {"sqrt"}, "checkpoint mode");
+                options.inSegments = true;
+              });
   flags.value("recompute", "SHARE",
               "how much of the step's time may go into computing values again so that the arena is "
               "smaller than it has to be: none, 2%, or auto, the default: up to 1.5%, a percent of "
@@ -272,13 +271,6 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               "h200, rtx4090, or "
               "a file.json (default: the target's)",
               [&](const std::string &text) { options.roofline = text; });
-  flags.value("device", "SHEET", "the former name of --roofline", [&](const std::string &text) {
-    absl::FPrintF(stderr,
-                  "warning: --device names a data sheet, not where the program runs; say "
-                  "--roofline=%s for the sheet, --target=DEVICE for the place\n",
-                  text);
-    options.roofline = text;
-  });
   flags.value("profile", "run|FILE",
               "weigh recomputations by measured times: run measures every kernel of the step on "
               "this machine now, FILE is what --save-profile wrote",
@@ -315,9 +307,7 @@ std::vector<double> readNumbers(const std::string &path) {
 }
 
 Allowance allowanceOf(const CompileOptions &options) {
-  if (options.recompute)
-    return *options.recompute;
-  return options.checkpoint == "none" ? Allowance() : Allowance::usual();
+  return options.recompute.value_or(Allowance::usual());
 }
 
 void addCompileFlags(CommandLine &line, CompileOptions &options) {
@@ -358,10 +348,10 @@ void finishOptions(CompileOptions &options) {
   if (options.modelPath.empty())
     throw Error::badInput("no model given; expected a .onnx or .mlir file");
   options.import.file = newModelFile();
-  if (options.memoryBudget && options.checkpoint == "sqrt")
+  if (options.memoryBudget && options.inSegments)
     throw Error::badInput("--checkpoint and --memory-budget both decide what is computed again; "
                           "give one of them");
-  if (options.recompute && !options.checkpoint.empty())
+  if (options.recompute && options.inSegments)
     throw Error::badInput(
         "--recompute and --checkpoint both decide what is computed again; give one of them");
   if (options.recompute && options.recompute->isForSmallest() && options.memoryBudget)

@@ -35,7 +35,7 @@ struct CompileOptions {
   OptimizerSpec optimizer = parseOptimizer("sgd");
   int64_t accumulate =
       1; ///< batches of a step; 0: as many as take the least time within the budget
-  std::string checkpoint;                 ///< none or sqrt; empty: as `recompute` says
+  bool inSegments = false;                ///< --checkpoint=sqrt; else as `recompute` says
   std::optional<Allowance> recompute;     ///< without a budget; absent: the usual one
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
   BudgetCovers budgetCovers = BudgetCovers::Arena;

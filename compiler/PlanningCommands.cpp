@@ -57,7 +57,7 @@ double parseStep(const std::string &text) {
 int frontier(FrontierRequest &request) {
   CompileOptions &options = request.options;
   finishOptions(options);
-  if (options.memoryBudget || options.checkpoint == "sqrt" || options.recompute)
+  if (options.memoryBudget || options.inSegments || options.recompute)
     throw Error::badInput(
         "stowage frontier plans every budget; leave out --memory-budget, --recompute and "
         "--checkpoint" +

@@ -190,7 +190,7 @@ def check_curve(name: str, args: argparse.Namespace) -> bool:
     runs = Runs(name, args)
     path = ROOT / f"tests/data/curves/{name}.csv"
     reference = losses(path)[: runs.steps]
-    runs.train("none", runs.compile("none", "--checkpoint=none"), *(["--poison"] if args.plain else []))
+    runs.train("none", runs.compile("none", "--recompute=none"), *(["--poison"] if args.plain else []))
     if not args.plain:
         runs.train("sqrt", runs.compile("sqrt", "--checkpoint=sqrt"), "--poison")
         if runs.curve.final:

@@ -48,7 +48,7 @@ def check_task(name: str, args: argparse.Namespace) -> None:
     build_model(name, model)
     np.savez(data, x=arrays["x"], y=arrays["y"])
     np.savez(test, x=arrays["x_test"], y=arrays["y_test"])
-    flags, values, budget = ["--checkpoint=none"], {}, 0
+    flags, values, budget = ["--recompute=none"], {}, 0
     for mode in MODES[name]:
         executable, weights = args.work / f"{name}-{mode}", args.work / f"{name}-{mode}.safetensors"
         run(args.stowage, "compile", model, "-o", executable, f"--optimizer={task.optimizer}", f"--loss={task.loss}", "--no-dropout", "--threads=1",
