@@ -1,6 +1,7 @@
-// Runs a compiler driver as linker.
+// Runs a compiler driver as linker, or the linker that a wheel's compiler has inside.
 #include "codegen/Linker.h"
 
+#include "codegen/BundledLinker.h"
 #include "codegen/SealFile.h"
 #include "codegen/TemporaryFolder.h"
 #include "runtime/base/Bytes.h"
@@ -18,13 +19,40 @@
 namespace stow {
 namespace {
 
+/// What joins the files: flags that only a linker knows reach it through a driver as -Wl,FLAG.
 struct Driver {
-  std::string path;
-  std::vector<std::string> flags;
+  std::string path, name; ///< what is run, and as what
+  std::string toLinker;   ///< before a linker's flag
+  std::vector<std::string> flags, last;
 };
 
-/// The first driver of the configured list that is there, with lld where it can be used.
-Driver findDriver() {
+/// The linker inside this program (BundledLinker.h), with the start files, libraries and system stubs of `folder`. What it links finds
+/// oneDNN where this program is installed, or beside itself, and NVIDIA's libraries where pip puts them.
+Driver bundledDriver(const std::string &self, const std::string &folder, bool shared) {
+  const std::filesystem::path libraries = std::filesystem::path(folder).parent_path();
+  const std::filesystem::path packages = libraries.parent_path().parent_path().parent_path();
+  std::string search = libraries.string() + ":$ORIGIN";
+  for (const char *nvidia : {"cudnn", "cu13"})
+    search += ":" + (packages / "nvidia" / nvidia / "lib").string();
+  auto file = [&](const char *name) { return folder + "/" + name; };
+  Driver driver{self, kBundledLinkerName, "", {"-m", "elf_x86_64", "--eh-frame-hdr"}, {}};
+  if (!shared)
+    driver.flags.insert(driver.flags.end(),
+                        {"--dynamic-linker", "/lib64/ld-linux-x86-64.so.2", file("Scrt1.o")});
+  driver.flags.insert(driver.flags.end(),
+                      {file("crti.o"), file("crtbeginS.o"), "-L" + folder,
+                       "-L" + libraries.string(), "-rpath", search, "-z", "relro"});
+  driver.last = {"-lstowage_glibc", "-lgcc", "-lgcc_eh", "-lc", file("crtendS.o"), file("crtn.o")};
+  return driver;
+}
+
+/// The linker of a wheel, which has what links take in lib/link beside the bin/ this program runs from; elsewhere the first driver of
+/// the configured list that is there, with lld where it can be used.
+Driver findDriver(bool shared) {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::filesystem::path bundle = self.parent_path().parent_path() / "lib" / "link";
+  if (std::filesystem::exists(bundle))
+    return bundledDriver(self, bundle, shared);
   llvm::SmallVector<llvm::StringRef> names;
   llvm::StringRef(STOWAGE_LINKER_DRIVERS).split(names, ',');
   std::string lld;
@@ -34,7 +62,7 @@ Driver findDriver() {
     auto found = llvm::sys::findProgramByName(name);
     if (!found)
       continue;
-    Driver driver{*found, {}};
+    Driver driver{*found, *found, "-Wl,", {}, {}};
     if (!lld.empty()) // -B: g++ looks for ld.lld beside its own tools only
       driver.flags = {"-fuse-ld=lld", "-B" + llvm::sys::path::parent_path(lld).str()};
     return driver;
@@ -78,29 +106,34 @@ void requireRoom(const LinkInput &input, const std::string &output) {
 } // namespace
 
 void link(const LinkInput &input, const std::string &output) {
-  Driver driver = findDriver();
+  const Driver driver = findDriver(input.shared);
+  auto toLinker = [&](const std::string &flag) { return driver.toLinker + flag; };
   // The linker has a temporary file of its own beside its output, which it leaves when it crashes.
   const std::filesystem::path parent = std::filesystem::path(output).parent_path();
   TemporaryFolder folder, beside(parent.empty() ? "." : parent);
   const std::string partial = beside.file("linked");
   const std::string messages = folder.file("messages");
-  std::vector<std::string> arguments{driver.path};
+  std::vector<std::string> arguments{driver.name};
   llvm::append_range(arguments, driver.flags);
   arguments.push_back(input.shared ? "-shared" : "-pie");
   if (!std::string_view(STOWAGE_SANITIZE).empty()) // which the runtime's archive calls
     arguments.push_back("-fsanitize=" STOWAGE_SANITIZE);
-  arguments.insert(arguments.end(),
-                   {"-o", partial, "-Wl,--gc-sections", "-Wl,--as-needed", "-Wl,--build-id=none"});
-  if (!input.visible.empty()) {
-    writeVersionScript(input.visible, folder.file("version-script"));
-    arguments.push_back("-Wl,--version-script=" + folder.file("version-script"));
+  arguments.insert(arguments.end(), {"-o", partial, toLinker("--gc-sections"),
+                                     toLinker("--as-needed"), toLinker("--build-id=none")});
+  // A wheel's executables have a C++ library of their own, which oneDNN is not to find beside that of the machine.
+  const bool hides = !driver.last.empty() && !input.exported.empty();
+  const std::string visible = hides ? llvm::join(input.exported, "; ") : input.visible;
+  if (!visible.empty()) {
+    writeVersionScript(visible, folder.file("version-script"));
+    arguments.push_back(toLinker("--version-script=" + folder.file("version-script")));
   }
   if (!input.entry.empty())
-    arguments.push_back("-Wl,--undefined=" + input.entry);
+    arguments.push_back(toLinker("--undefined=" + input.entry));
   for (const std::string &pattern : input.exported)
-    arguments.push_back("-Wl,--export-dynamic-symbol=" + pattern);
+    arguments.push_back(toLinker("--export-dynamic-symbol=" + pattern));
   llvm::append_range(arguments, input.objects);
   llvm::append_range(arguments, input.libraries);
+  llvm::append_range(arguments, driver.last);
 
   llvm::SmallVector<llvm::StringRef> references(arguments.begin(), arguments.end());
   std::optional<llvm::StringRef> redirects[] = {std::nullopt, messages, messages};

@@ -1,4 +1,5 @@
 // stowage: the compiler's command line.
+#include "codegen/BundledLinker.h"
 #include "compiler/Commands.h"
 #include "compiler/FatalErrors.h"
 #include "compiler/ProgressLine.h"
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <string_view>
 
 namespace {
 
@@ -110,6 +112,10 @@ void flushOutput() {
 } // namespace
 
 int main(int argc, char **argv) {
+#ifdef STOWAGE_BUNDLED_LINKER
+  if (argc > 0 && std::string_view(argv[0]) == stow::kBundledLinkerName)
+    return stow::runBundledLinker(argc, argv, llvm::errs());
+#endif
   stow::takeSignals();
   stow::reportFatalErrors();
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
