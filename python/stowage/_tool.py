@@ -13,6 +13,7 @@ from typing import Optional, Union
 from ._library import StowageError
 
 PathLike = Union[str, "os.PathLike[str]"]
+_INSIDE = Path(__file__).with_name("_native") / "bin/stowage"
 
 
 class StowageWarning(UserWarning):
@@ -58,8 +59,8 @@ def _stated_bytes(message: str, key: str) -> Optional[int]:
 def find_binary(binary: Optional[PathLike] = None) -> str:
     """The path of the `stowage` program.
 
-    Looked for in this order: the argument, the environment variable STOWAGE_BINARY, the PATH, and build/release/bin of
-    the repository this package lies in. Raises ToolNotFound that lists the places.
+    Looked for in this order: the argument, the environment variable STOWAGE_BINARY, what an installed wheel has inside, the PATH, and
+    build/release/bin of the repository this package lies in. Raises ToolNotFound that lists the places.
     """
     chosen, source = binary, "the argument binary"
     if chosen is None:
@@ -69,6 +70,8 @@ def find_binary(binary: Optional[PathLike] = None) -> str:
             raise ToolNotFound(f"{source} is '{os.fspath(chosen)}', which is no program; expected the path of stowage, which "
                                "scripts/build.sh makes as build/release/bin/stowage")  # fmt: skip
         return os.path.abspath(chosen)
+    if os.access(_INSIDE, os.X_OK):
+        return str(_INSIDE)
     found = shutil.which("stowage")
     if found:
         return found
@@ -78,8 +81,14 @@ def find_binary(binary: Optional[PathLike] = None) -> str:
         if os.access(built, os.X_OK):
             return str(built)
         places += f" nor as {built}"
-    raise ToolNotFound(f"the program stowage was not found {places}; build it with scripts/build.sh, then name it with "
-                       "binary=, STOWAGE_BINARY or the PATH")  # fmt: skip
+    raise ToolNotFound(f"the program stowage was not found {places}; a wheel has it inside, this package was "
+                       "installed from its sources: build it with scripts/build.sh, then name it with binary=, STOWAGE_BINARY or the PATH")  # fmt: skip
+
+
+def main() -> None:
+    """The command `stowage` of an installed wheel: becomes the program inside."""
+    program = find_binary()
+    os.execv(program, [program, *sys.argv[1:]])
 
 
 def _warn(said: str) -> None:
