@@ -86,7 +86,7 @@ int runCommand(const std::vector<std::string> &arguments) {
         "\"; did you mean stowage plan MODEL or stowage compile MODEL -o OUT?");
   const stow::CommandLine::Request request = line.parse(arguments);
   if (wantsVersion) {
-    absl::PrintF("stowage %s\n", stow::version());
+    absl::PrintF("stowage %s\nwith %s\n", stow::version(), STOWAGE_LIBRARIES);
     return 0;
   }
   if (!request.wantsHelp && runs.contains(request.command))
