@@ -47,7 +47,8 @@ Term Term::as(Type to) const {
   Type type = typeLike(value.getType(), to);
   unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
   if (isa<FloatType>(from) && isa<FloatType>(to)) {
-    if (fromBits == toBits) // f16 and bf16: through f32, which holds both
+    // Between f16 and bf16 through f32, which holds both. From f64 to them as PyTorch does, and as runtimes of all compilers have it.
+    if (fromBits == toBits || (fromBits == 64 && toBits == 16))
       return as(builder->getF32Type()).as(to);
     return toBits > fromBits ? with(arith::ExtFOp::create(*builder, location, type, value))
                              : with(arith::TruncFOp::create(*builder, location, type, value));

@@ -251,9 +251,15 @@ class Case:
         return found
 
 
+def way_of(failure: str) -> str:
+    """How a case failed: a refusal by its words, but for paths and numbers, everything else by what went wrong."""
+    head = failure.split(":")[0]
+    return re.sub(r'"[^"]*"|[\d.]+', "", failure)[:200] if "refused" in head else head
+
+
 def reduced(case: Case, seed: int, stage: str, failure: str) -> tuple[Case, str]:
     """A smaller network that fails in the same stage and in the same way, within a bounded number of tries."""
-    kind, tries, smaller = failure.split(":")[0], 0, True
+    way, tries, smaller = way_of(failure), 0, True
     while smaller and tries < TRIES:
         smaller = False
         for step in reversed(case.graph.steps[:-1]):
@@ -264,7 +270,7 @@ def reduced(case: Case, seed: int, stage: str, failure: str) -> tuple[Case, str]
                 continue
             tries += 1
             found = candidate.failures(collections.Counter(), [stage]).get(stage, "")
-            if found.split(":")[0] == kind:
+            if way_of(found) == way:
                 case, failure, smaller = candidate, found, True
                 break
             if tries >= TRIES:

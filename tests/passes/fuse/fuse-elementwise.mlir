@@ -235,3 +235,14 @@ func.func @accumulate(%a: tensor<16x4xf32>, %b: tensor<4x16xf32>) -> tensor<16x1
   %5 = stow.neg %4 : (tensor<16x16xf32>) -> tensor<16x16xf32>
   return %5 : tensor<16x16xf32>
 }
+
+// -----
+
+// Tests that doubles become 16 bits by way of f32, as in PyTorch; runtimes of compilers have no other.
+// CHECK-LABEL: func.func @from_doubles
+// CHECK: %[[F:.*]] = arith.truncf %{{.*}} : f64 to f32
+// CHECK-NEXT: arith.truncf %[[F]] : f32 to bf16
+func.func @from_doubles(%a: tensor<8xf64>) -> tensor<8xbf16> {
+  %y = stow.cast %a : (tensor<8xf64>) -> tensor<8xbf16>
+  return %y : tensor<8xbf16>
+}
