@@ -1,6 +1,6 @@
 // RUN: stowage compile %s --loss=mse --optimizer=sgd:lr=0.1 --threads=1 --stop-after=placed | FileCheck %s --check-prefix=USUAL
 // RUN: stowage compile %s --loss=mse --optimizer=sgd:lr=0.1 --threads=1 --recompute=none --stop-after=placed | FileCheck %s --check-prefix=NONE
-// RUN: stowage compile %s --loss=mse --optimizer=sgd:lr=0.1 --threads=1 --checkpoint=none --stop-after=placed | FileCheck %s --check-prefix=NONE
+// RUN: stowage compile %s --loss=mse --optimizer=sgd:lr=0.1 --threads=1 --recompute=none --stop-after=placed | FileCheck %s --check-prefix=NONE
 // RUN: stowage compile %s --loss=mse --optimizer=sgd:lr=0.1 --threads=1 --recompute=0.01%% --stop-after=placed | FileCheck %s --check-prefix=NONE
 
 // Tests what a plan without a budget computes again in a little of its time: here the outputs of layer norms, whose inputs
