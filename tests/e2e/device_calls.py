@@ -42,6 +42,8 @@ def read_log(path: Path) -> list[Call]:
     for line in path.read_text().splitlines():
         if line.startswith("cuModuleLoadData -> CUDA_ERROR_NO_BINARY_FOR_GPU"):
             continue  # a cubin, which the stand-in does not run: PTX follows
+        if line.startswith("cuCtxSetCurrent"):
+            continue  # says which context the thread's calls are for, and asks nothing of the device
         check(" -> " not in line, f"a call failed: {line}")
         name, *about = line.split()
         calls.append(Call(name, dict(word.split("=", 1) for word in about)))
