@@ -47,18 +47,19 @@ struct Frozen {
 /// takes its factors in both.
 FloatType typeRead(OpOperand &use) {
   Operation *user = use.getOwner();
-  const auto elementOf = [](Value value) {
-    return dyn_cast<FloatType>(tensorType(value).getElementType());
+  const auto lowOf = [](Value value) {
+    auto type = dyn_cast<FloatType>(tensorType(value).getElementType());
+    return type && type.getWidth() == 16 ? type : FloatType();
   };
   if (auto cast = dyn_cast<CastOp>(user))
-    return elementOf(cast.getY());
+    return lowOf(cast.getY());
   auto precision = dyn_cast<PrecisionOpInterface>(user);
   if (!precision || precisionClassOf(user) != PrecisionClass::Low ||
       !precision.takesLow(use.getOperandNumber()))
     return {};
   for (OpOperand &other : user->getOpOperands())
-    if (FloatType type = elementOf(other.get()); &other != &use && type && type.getWidth() == 16 &&
-                                                 precision.takesLow(other.getOperandNumber()))
+    if (FloatType type = lowOf(other.get());
+        type && &other != &use && precision.takesLow(other.getOperandNumber()))
       return type;
   return {};
 }

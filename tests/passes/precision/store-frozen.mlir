@@ -64,3 +64,19 @@ module attributes {stow.form = "step"} {
     return %y : tensor<8x4xf32>
   }
 }
+
+// -----
+
+// A cast to more than f32 says nothing of 16 bits.
+// CHECK-LABEL: @train(
+// CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<4xf32> {stow.kind = #stow.kind<frozen>
+// CHECK-NEXT: stow.cast %[[S]] : (tensor<4xf32>) -> tensor<4xf64>
+// ASKED-LABEL: @train(
+// ASKED-SAME: tensor<4xf16>
+module attributes {stow.form = "step"} {
+  func.func @train(%s: tensor<4xf32> {stow.name = "s", stow.kind = #stow.kind<frozen>})
+      -> (tensor<4xf64> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
+    %y = stow.cast %s : (tensor<4xf32>) -> tensor<4xf64>
+    return %y : tensor<4xf64>
+  }
+}
