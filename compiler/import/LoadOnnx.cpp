@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <set>
 
 #include <absl/strings/str_cat.h>
@@ -389,24 +390,18 @@ Node Loader::node(::onnx::NodeProto &proto, int index) const {
 
 std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto) const {
   std::optional<GraphSignature> result;
-  std::set<std::string> frozen;
-  std::string nextValues, stored;
+  std::map<std::string, std::string> lists = {
+      {"stowage.frozen", ""}, {"stowage.next_values", ""}, {"stowage.stored", ""}};
   bool keepsModes = false;
   forEachMetadata(proto, kGraphMetadata, [&](const std::string &key, const std::string &value) {
-    const bool isFrozenList = key == "stowage.frozen", isNextValues = key == "stowage.next_values",
-               isStoredList = key == "stowage.stored";
+    const auto list = lists.find(key);
     keepsModes |= key == "stowage.modes" && value == "kept";
-    if (!isFrozenList && !isNextValues && !isStoredList &&
-        key != "pkg.torch.export.ExportedProgram.graph_signature")
+    if (list == lists.end() && key != "pkg.torch.export.ExportedProgram.graph_signature")
       return;
     if (value.size() > kSignatureLimit)
       fail(absl::StrCat("its graph signature is longer than ", kSignatureLimit, " bytes"));
-    if (isFrozenList) {
-      frozen = absl::StrSplit(value, '\n', absl::SkipEmpty());
-      return;
-    }
-    if (isNextValues || isStoredList) {
-      (isNextValues ? nextValues : stored) = value;
+    if (list != lists.end()) {
+      list->second = value;
       return;
     }
     try {
@@ -417,12 +412,12 @@ std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto)
   });
   if (result) {
     try {
-      result->nextValues = parseNextValues(nextValues, *result);
-      result->stored = parseStoredTypes(stored);
+      result->nextValues = parseNextValues(lists["stowage.next_values"], *result);
+      result->stored = parseStoredTypes(lists["stowage.stored"]);
     } catch (const Error &error) {
       fail(error.what());
     }
-    result->frozen = std::move(frozen);
+    result->frozen = absl::StrSplit(lists["stowage.frozen"], '\n', absl::SkipEmpty());
     result->keepsModes = keepsModes;
   }
   return result;

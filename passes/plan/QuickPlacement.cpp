@@ -139,59 +139,61 @@ private:
   const schedule::Problem problem;
 };
 
+/// What of a step is placed apart: its training graph, or the two halves of one over several batches, and its evaluation.
+struct Apart {
+  explicit Apart(const ModelStep &step)
+      : step(step), batches(batchesPerStep(step.module())),
+        halves(batches > 1 ? splitHalves(step.module()) : StepHalves()),
+        rest(halves.last ? *halves.last : step.module()), last(withoutEvaluation(rest)),
+        evaluation(rest, step.costs, step.target(), step.evaluation(), {}) {}
+
+  Placer placer(ModuleOp graph, Bytes budget) const {
+    return Placer(budget, graph, step.costs, step.target());
+  }
+
+  const ModelStep &step;
+  const int64_t batches;
+  const StepHalves halves;
+  const ModuleOp rest; ///< with the evaluation
+  const OwningOpRef<ModuleOp> last;
+  EvaluationPlanner evaluation;
+};
+
 } // namespace
 
 QuickPlacement placeWithin(Bytes budget, const ModelStep &step, const StepChoice &other) {
-  StepHalves halves;
-  if (batchesPerStep(step.module()) > 1)
-    halves = splitHalves(step.module());
-  ModuleOp last = halves.last ? *halves.last : step.module();
-  EvaluationPlanner evaluation(last, step.costs, step.target(), step.evaluation(), {});
-  if (!evaluation.fits(budget))
-    return {false, evaluation.leastFrom(budget)};
-  auto place = [&](ModuleOp graph, const std::optional<schedule::Solution> &solution) {
-    return Placer(budget, graph, step.costs, step.target()).place(solution);
-  };
-  QuickPlacement result = place(*withoutEvaluation(last), other.solution);
-  if (halves.first) {
-    const QuickPlacement first = place(*halves.first, other.firstSolution);
+  Apart apart(step);
+  if (!apart.evaluation.fits(budget))
+    return {false, apart.evaluation.leastFrom(budget)};
+  QuickPlacement result = apart.placer(*apart.last, budget).place(other.solution);
+  if (apart.halves.first) {
+    const QuickPlacement first =
+        apart.placer(*apart.halves.first, budget).place(other.firstSolution);
     result = {result.fits && first.fits, std::max(result.arenaBytes, first.arenaBytes)};
   }
-  result.arenaBytes = std::max(result.arenaBytes, std::min(evaluation.wholeBytes(), budget));
+  result.arenaBytes = std::max(result.arenaBytes, std::min(apart.evaluation.wholeBytes(), budget));
   return result;
 }
 
 Bytes leastPlacement(Bytes budget, const ModelStep &step) {
-  StepHalves halves;
-  if (batchesPerStep(step.module()) > 1)
-    halves = splitHalves(step.module());
-  ModuleOp last = halves.last ? *halves.last : step.module();
-  auto place = [&](ModuleOp graph) {
-    return Placer(budget, graph, step.costs, step.target()).placeLeast();
-  };
-  Bytes arenaBytes = place(*withoutEvaluation(last));
-  if (halves.first)
-    arenaBytes = std::max(arenaBytes, place(*halves.first));
-  return EvaluationPlanner(last, step.costs, step.target(), step.evaluation(), {})
-      .leastFrom(arenaBytes);
+  Apart apart(step);
+  Bytes arenaBytes = apart.placer(*apart.last, budget).placeLeast();
+  if (apart.halves.first)
+    arenaBytes = std::max(arenaBytes, apart.placer(*apart.halves.first, budget).placeLeast());
+  return apart.evaluation.leastFrom(arenaBytes);
 }
 
 StepChoice nearlySmallest(const ModelStep &step) {
-  const int64_t batches = batchesPerStep(step.module());
-  StepHalves halves;
-  if (batches > 1)
-    halves = splitHalves(step.module());
-  ModuleOp last = halves.last ? *halves.last : step.module();
-  auto place = [&](ModuleOp graph) {
-    return Placer(std::numeric_limits<Bytes>::max(), graph, step.costs, step.target()).least();
-  };
-  StepChoice choice = place(*withoutEvaluation(last));
+  constexpr Bytes any = std::numeric_limits<Bytes>::max();
+  Apart apart(step);
+  StepChoice choice = apart.placer(*apart.last, any).least();
   if (choice.isRefused())
     return choice;
-  EvaluationPlanner evaluation(last, step.costs, step.target(), step.evaluation(), {});
-  choice = evaluation.joinedWithin(evaluation.leastFrom(choice.arenaBytes), std::move(choice));
-  return halves.first ? joinChoices(place(*halves.first), std::move(choice), batches - 1)
-                      : std::move(choice);
+  const Bytes needed = apart.evaluation.leastFrom(choice.arenaBytes);
+  choice = apart.evaluation.joinedWithin(needed, std::move(choice));
+  return apart.halves.first ? joinChoices(apart.placer(*apart.halves.first, any).least(),
+                                          std::move(choice), apart.batches - 1)
+                            : std::move(choice);
 }
 
 } // namespace stow

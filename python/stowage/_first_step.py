@@ -81,7 +81,7 @@ def _rows(example_inputs: Any, first: int, count: int) -> Any:
     """`count` samples of the example from number `first` on, counted round."""
     import torch
 
-    from ._torch_export import map_tensors, example_arguments
+    from ._torch_export import example_arguments, map_tensors
 
     def chosen(tensor: Any) -> Any:
         return tensor.index_select(0, torch.arange(first, first + count, device=tensor.device) % tensor.shape[0])

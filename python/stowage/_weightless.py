@@ -29,7 +29,7 @@ def without_value(tensor: Any) -> Any:
 
 def stored_precision(module: Any) -> "str | None":
     """The type of 16 bits that the module's parameters have, as --precision spells it."""
-    return next((HALVES[str(tensor.dtype)] for tensor in module.parameters() if str(tensor.dtype) in HALVES), None)
+    return next((HALVES[f"torch.{dtype}"] for dtype in stored_types(module).values()), None)
 
 
 def stored_types(module: Any) -> "dict[str, str]":
