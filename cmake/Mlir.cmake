@@ -14,13 +14,8 @@ if(STOWAGE_SANITIZE)
   set(STOW_MLIR_OPTIONS -O0 -gline-tables-only)
 endif()
 
-# One PCH, built once and reused by all MLIR libraries and tests.
-if(STOWAGE_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  file(WRITE ${PROJECT_BINARY_DIR}/StowPch.cpp "// Carries the precompiled header.\n")
-  add_library(StowPch STATIC ${PROJECT_BINARY_DIR}/StowPch.cpp)
-  target_compile_options(StowPch PRIVATE "SHELL:-Xclang -fno-pch-timestamp" ${STOW_MLIR_OPTIONS})
-  target_precompile_headers(StowPch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/Pch.h)
-endif()
+# One precompiled header of all MLIR libraries and tests.
+stow_pch(StowPch ${PROJECT_SOURCE_DIR}/cmake/Pch.h ${STOW_MLIR_OPTIONS})
 
 # How an executable links MLIR and LLVM: its property STOW_STATIC_MLIR says whether from archives. The dynamic linker looks up 60,000
 # names in the shared libraries at each start, which is three quarters of what a tool takes to start; but an executable from archives
@@ -44,12 +39,9 @@ function(stow_static_mlir name)
   endif()
 endfunction()
 
-# stow_use_mlir(target): link MLIR and LLVM and take the PCH.
+# stow_use_mlir(target): link MLIR and LLVM and take their precompiled header.
 function(stow_use_mlir name)
   target_link_libraries(${name} PUBLIC StowMlir)
   target_compile_options(${name} PRIVATE ${STOW_MLIR_OPTIONS})
-  if(TARGET StowPch)
-    target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
-    target_precompile_headers(${name} REUSE_FROM StowPch)
-  endif()
+  stow_use_pch(${name} StowPch)
 endfunction()

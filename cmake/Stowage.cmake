@@ -34,13 +34,35 @@ if(STOWAGE_SANITIZE)
   add_link_options(-fsanitize=${STOWAGE_SANITIZE})
 endif()
 
-# stow_library(Name sources... [LINK libs...] [MLIR]): one static library; MLIR ones share the PCH.
+# stow_pch(Name header [options...]): a precompiled header, built once for all who take it by stow_use_pch; clang alone pays off.
+function(stow_pch name header)
+  if(STOWAGE_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    file(WRITE ${PROJECT_BINARY_DIR}/${name}.cpp "// Carries the precompiled header.\n")
+    add_library(${name} STATIC ${PROJECT_BINARY_DIR}/${name}.cpp)
+    target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp" ${ARGN})
+    target_precompile_headers(${name} PRIVATE ${header})
+  endif()
+endfunction()
+
+function(stow_use_pch name pch)
+  if(TARGET ${pch})
+    target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+    target_precompile_headers(${name} REUSE_FROM ${pch})
+  endif()
+endfunction()
+
+# Of the rooms without MLIR; that of the others is in cmake/Mlir.cmake.
+stow_pch(StowPlainPch ${PROJECT_SOURCE_DIR}/cmake/PlainPch.h)
+
+# stow_library(Name sources... [LINK libs...] [MLIR]): one static library.
 function(stow_library name)
   cmake_parse_arguments(ARG "MLIR" "" "LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
   if(ARG_MLIR)
     stow_use_mlir(${name})
+  else()
+    stow_use_pch(${name} StowPlainPch)
   endif()
 endfunction()
 
@@ -54,6 +76,8 @@ function(stow_test name)
   target_compile_definitions(${name} PRIVATE STOWAGE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(ARG_MLIR)
     stow_use_mlir(${name})
+  else()
+    stow_use_pch(${name} StowPlainPch)
   endif()
   if(ARG_SHARDS)
     math(EXPR last "${ARG_SHARDS} - 1")

@@ -3,6 +3,7 @@
 #include "compiler/Pipeline.h"
 #include "ir/Joining.h"
 #include "ir/StepGraphs.h"
+#include "ir/StowShapeOps.h"
 #include "passes/microbatch/SampleParts.h"
 #include "runtime/base/Error.h"
 

@@ -1,7 +1,7 @@
 #include "compiler/Remarks.h"
 
 #include "ir/StepGraphs.h"
-#include "ir/Stow.h"
+#include "ir/StowShapeOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/Runs.h"

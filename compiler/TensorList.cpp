@@ -1,6 +1,7 @@
 #include "compiler/TensorList.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowShapeOps.h"
 #include "runtime/base/Text.h"
 #include "runtime/format/PlanReport.h"
 

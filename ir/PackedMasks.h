@@ -9,6 +9,8 @@
 
 namespace stow {
 
+class MapOp;
+
 constexpr int64_t kPackedElements = 64;
 
 /// True for what is stored as `stored` and computed with as `element` where it is a packed mask.

@@ -1,7 +1,7 @@
 // The sparse matrices of stow.resample, one per resampled dimension.
 #pragma once
 
-#include "ir/Stow.h"
+#include "ir/StowResampleOps.h"
 
 namespace stow {
 

@@ -1,4 +1,4 @@
-// The stow dialect: include this to use its types, attributes, interfaces and ops.
+// The stow dialect: its types, attributes and interfaces, and helpers on them. The ops of each group are in ir/Stow<Group>Ops.h.
 #pragma once
 
 #include "ir/Sharing.h"
@@ -51,8 +51,6 @@ int64_t defaultBytesMoved(mlir::Operation *op);
 #include "ir/StowInterfaces.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/StowAttributes.h.inc"
-#define GET_OP_CLASSES
-#include "ir/StowOps.h.inc"
 
 namespace stow {
 

@@ -1,10 +1,18 @@
 // Types, constraints and costs of attention.
 #include "ir/StowAttentionOps.h"
+#include "ir/OpGroup.h"
 
 using namespace mlir;
 
 #define GET_OP_CLASSES
 #include "ir/StowAttentionOps.cpp.inc"
+
+void stow::addAttentionOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowAttentionOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

@@ -1,4 +1,4 @@
-// The ops of attention. Include this where they are used; ir/Stow.h has the rest of the dialect.
+// The ops of attention.
 #pragma once
 
 #include "ir/Stow.h"

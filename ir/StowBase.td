@@ -33,6 +33,11 @@ defvar Stow_HasFlops = DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"
 defvar Stow_HasWidePositions =
     DeclareOpInterfaceMethods<Stow_PrecisionInterface, ["takesLow"]>;
 
+// One element of each result of one element of each operand, after NumPy broadcasting.
+class Stow_ElementwiseOp<string mnemonic, list<Trait> traits = []>
+    : Stow_InferredOp<mnemonic, !listconcat(traits, [Stow_IsElementwise, Stow_Shares])> {
+}
+
 // The op's class under automatic mixed precision; ops without one are Widest (see PrecisionClass).
 class Stow_Precision<string name> : NativeOpTrait<name> { let cppNamespace = "::stow"; }
 def Stow_Low : Stow_Precision<"LowPrecision">;

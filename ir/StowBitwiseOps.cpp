@@ -1,4 +1,5 @@
 #include "ir/StowBitwiseOps.h"
+#include "ir/OpGroup.h"
 
 #include "llvm/Support/InterleavedRange.h"
 
@@ -6,6 +7,13 @@ using namespace mlir;
 
 #define GET_OP_CLASSES
 #include "ir/StowBitwiseOps.cpp.inc"
+
+void stow::addBitwiseOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowBitwiseOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 

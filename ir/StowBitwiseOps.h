@@ -1,4 +1,4 @@
-// Arithmetic on bits. Include this where it is used; ir/Stow.h has the rest of the dialect.
+// Arithmetic on bits.
 #pragma once
 
 #include "ir/Stow.h"

@@ -1,9 +1,17 @@
 #include "ir/StowDetachOps.h"
+#include "ir/OpGroup.h"
 
 using namespace mlir;
 
 #define GET_OP_CLASSES
 #include "ir/StowDetachOps.cpp.inc"
+
+void stow::addDetachOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowDetachOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 

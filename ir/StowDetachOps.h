@@ -1,5 +1,4 @@
-// The marks of a model: what nothing flows back through, what differs in evaluation. Include this where it is used; ir/Stow.h has the rest of
-// the dialect.
+// The marks of a model: what nothing flows back through, what differs in evaluation.
 #pragma once
 
 #include "ir/Stow.h"

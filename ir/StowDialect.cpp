@@ -1,10 +1,4 @@
-#include "ir/StowAttentionOps.h"
-#include "ir/StowBitwiseOps.h"
-#include "ir/StowDetachOps.h"
-#include "ir/StowFunctionOps.h"
-#include "ir/StowNormPoolOps.h"
-#include "ir/StowScatterOps.h"
-#include "ir/StowStatisticsOps.h"
+#include "ir/OpGroup.h"
 
 #include "runtime/base/Error.h"
 
@@ -17,8 +11,6 @@ using namespace mlir;
 #include "ir/StowEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/StowAttributes.cpp.inc"
-#define GET_OP_CLASSES
-#include "ir/StowOps.cpp.inc"
 
 namespace stow {
 
@@ -27,38 +19,9 @@ void StowDialect::initialize() {
 #define GET_ATTRDEF_LIST
 #include "ir/StowAttributes.cpp.inc"
       >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/StowOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/StowAttentionOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/StowBitwiseOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/StowDetachOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/StowFunctionOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/StowNormPoolOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/StowScatterOps.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "ir/StowStatisticsOps.cpp.inc"
-      >();
+#define STOW_OP_GROUP(Group) add##Group##Ops(*this);
+#include "ir/StowOpGroups.inc"
+#undef STOW_OP_GROUP
 }
 
 //===-- Words --------------------------------------------------------------------------===//

@@ -1,12 +1,21 @@
 // Types, constraints and folds of the elementwise ops. Bodies are in bodies/, gradients in
 // gradients/.
+#include "ir/StowElementwiseOps.h"
 #include "ir/Broadcast.h"
+#include "ir/OpGroup.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
+
+#define GET_OP_DEFS_0
+#include "ir/StowElementwiseOps.cpp.inc"
+
+void stow::addElementwiseOps(StowDialect &dialect) {
+  registerStowDialectOperations(&dialect); // generated with the halves, for this group alone
+}
 
 namespace stow {
 LogicalResult inferBroadcast(std::optional<Location> location, ValueRange operands, Type element,

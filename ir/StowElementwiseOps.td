@@ -4,10 +4,6 @@
 
 include "ir/StowBase.td"
 
-class Stow_ElementwiseOp<string mnemonic, list<Trait> traits = []>
-    : Stow_InferredOp<mnemonic, !listconcat(traits, [Stow_IsElementwise, Stow_Shares])> {
-}
-
 class Stow_UnaryOp<string mnemonic, string formula, Type operand = Stow_FloatTensor,
                    list<Trait> traits = []>
     : Stow_ElementwiseOp<mnemonic, !listconcat(traits, [Stow_HasGradient])> {

@@ -1,7 +1,18 @@
 // Types, constraints and costs of tables that are read by index.
-#include "ir/Stow.h"
+#include "ir/StowEmbeddingOps.h"
+#include "ir/OpGroup.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowEmbeddingOps.cpp.inc"
+
+void stow::addEmbeddingOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowEmbeddingOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

@@ -1,4 +1,5 @@
 #include "ir/StowFunctionOps.h"
+#include "ir/OpGroup.h"
 
 #include "ir/Broadcast.h"
 
@@ -6,6 +7,13 @@ using namespace mlir;
 
 #define GET_OP_CLASSES
 #include "ir/StowFunctionOps.cpp.inc"
+
+void stow::addFunctionOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowFunctionOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 

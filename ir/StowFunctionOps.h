@@ -1,4 +1,4 @@
-// Elementwise functions that few models call. Include this where they are used; ir/Stow.h has the rest of the dialect.
+// Elementwise functions that few models call.
 #pragma once
 
 #include "ir/Stow.h"

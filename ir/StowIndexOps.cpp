@@ -1,10 +1,21 @@
 // Types and constraints of reading and adding by index, strided boxes, order and running sums.
-#include "ir/Stow.h"
+#include "ir/StowIndexOps.h"
+#include "ir/OpGroup.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowIndexOps.cpp.inc"
+
+void stow::addIndexOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowIndexOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

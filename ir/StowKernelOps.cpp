@@ -1,12 +1,25 @@
 // Constraints, aliases and costs of fused elementwise kernels.
+#include "ir/StowKernelOps.h"
+#include "ir/OpGroup.h"
 #include "ir/PackedMasks.h"
 #include "ir/ProductMaps.h"
+#include "ir/StowLinearOps.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowKernelOps.cpp.inc"
+
+void stow::addKernelOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowKernelOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 

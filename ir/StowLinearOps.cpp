@@ -1,9 +1,20 @@
 // Types, constraints and costs of convolution and matrix multiplication.
-#include "ir/Stow.h"
+#include "ir/StowLinearOps.h"
+#include "ir/OpGroup.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowLinearOps.cpp.inc"
+
+void stow::addLinearOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowLinearOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

@@ -1,7 +1,18 @@
 // Types and constraints of the losses.
-#include "ir/Stow.h"
+#include "ir/StowLossOps.h"
+#include "ir/OpGroup.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowLossOps.cpp.inc"
+
+void stow::addLossOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowLossOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

@@ -1,7 +1,18 @@
 // Types, constraints and costs of the normalization ops.
-#include "ir/Stow.h"
+#include "ir/StowNormOps.h"
+#include "ir/OpGroup.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowNormOps.cpp.inc"
+
+void stow::addNormOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowNormOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

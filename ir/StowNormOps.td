@@ -4,7 +4,6 @@
 #define STOW_NORM_OPS_TD
 
 include "ir/StowBase.td"
-include "ir/StowElementwiseOps.td"
 
 def Stow_BatchNormOp : Stow_Op<"batch_norm",
     [Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasGradient]> {

@@ -1,5 +1,6 @@
 // Constraints and costs of batch normalization together with max pooling.
 #include "ir/StowNormPoolOps.h"
+#include "ir/OpGroup.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -7,6 +8,13 @@ using namespace mlir;
 
 #define GET_OP_CLASSES
 #include "ir/StowNormPoolOps.cpp.inc"
+
+void stow::addNormPoolOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowNormPoolOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

@@ -1,5 +1,4 @@
-// The ops of batch normalization together with max pooling. Include this where they are used;
-// ir/Stow.h has the rest of the dialect.
+// The ops of batch normalization together with max pooling.
 #pragma once
 
 #include "ir/Stow.h"

@@ -1,7 +1,18 @@
 // Constraints of the optimizer updates.
-#include "ir/Stow.h"
+#include "ir/StowOptimizerOps.h"
+#include "ir/OpGroup.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowOptimizerOps.cpp.inc"
+
+void stow::addOptimizerOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowOptimizerOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

@@ -1,9 +1,20 @@
 // Types and constraints of pooling.
-#include "ir/Stow.h"
+#include "ir/StowPoolOps.h"
+#include "ir/OpGroup.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowPoolOps.cpp.inc"
+
+void stow::addPoolOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowPoolOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

@@ -1,10 +1,21 @@
 // Types and constraints of reductions and softmax.
-#include "ir/Stow.h"
+#include "ir/StowReduceOps.h"
+#include "ir/OpGroup.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowReduceOps.cpp.inc"
+
+void stow::addReduceOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowReduceOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

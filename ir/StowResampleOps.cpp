@@ -1,10 +1,22 @@
 // Types, constraints and costs of resampling, rearranging and sampling at computed places.
+#include "ir/StowResampleOps.h"
+#include "ir/OpGroup.h"
 #include "ir/Resample.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowResampleOps.cpp.inc"
+
+void stow::addResampleOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowResampleOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 

@@ -1,9 +1,17 @@
 #include "ir/StowScatterOps.h"
+#include "ir/OpGroup.h"
 
 using namespace mlir;
 
 #define GET_OP_CLASSES
 #include "ir/StowScatterOps.cpp.inc"
+
+void stow::addScatterOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowScatterOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

@@ -1,4 +1,4 @@
-// Reductions by index. Include this where they are used; ir/Stow.h has the rest of the dialect.
+// Reductions by index.
 #pragma once
 
 #include "ir/Stow.h"

@@ -1,10 +1,21 @@
 // Types, constraints and folds of constants, views and data movement.
-#include "ir/Stow.h"
+#include "ir/StowShapeOps.h"
+#include "ir/OpGroup.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowShapeOps.cpp.inc"
+
+void stow::addShapeOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowShapeOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 namespace {

@@ -1,10 +1,18 @@
 // Constraints and costs of a batch normalization's statistics.
 #include "ir/StowStatisticsOps.h"
+#include "ir/OpGroup.h"
 
 using namespace mlir;
 
 #define GET_OP_CLASSES
 #include "ir/StowStatisticsOps.cpp.inc"
+
+void stow::addStatisticsOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowStatisticsOps.cpp.inc"
+      >(dialect);
+}
 
 namespace stow {
 

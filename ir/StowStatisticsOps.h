@@ -1,5 +1,4 @@
-// The op of a batch normalization's statistics. Include this where it is used; ir/Stow.h has the rest
-// of the dialect.
+// The op of a batch normalization's statistics.
 #pragma once
 
 #include "ir/Stow.h"

@@ -16,6 +16,9 @@
 
 namespace stow {
 
+class MatmulOp;
+class MaxPoolOp;
+
 /// What an op wants of the order of its operands' and results' dimensions.
 enum class OrderWish {
   None,         ///< takes that of its neighbours
@@ -70,7 +73,7 @@ public:
                         mlir::RankedTensorType sums) const = 0;
 
   /// A product is fast where its operands and its result have rows of a multiple of that many elements; 1: wherever.
-  virtual int64_t productRowStep(MatmulOp) const { return 1; }
+  virtual int64_t productRowStep(MatmulOp product) const = 0;
 
   virtual OrderWish orderWish(mlir::Operation *op) const = 0;
 

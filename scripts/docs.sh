@@ -21,9 +21,9 @@ page() { printf '<!-- Written by scripts/docs.sh; do not edit. -->\n\n# %s\n' "$
 page ops "Ops and attributes of the stow dialect"
 {
   printf '\n## Attributes\n'
-  generate -gen-attrdef-doc ir/StowOps.td
+  generate -gen-attrdef-doc ir/StowDialect.td
   printf '\n## Ops\n'
-  generate -gen-op-doc -dialect=stow ir/StowAllOps.td
+  generate -gen-op-doc -dialect=stow ir/StowOps.td
 } >>"$made/ops.md"
 
 page interfaces "What the compiler asks an op"

@@ -8,6 +8,10 @@
 #include "passes/Target.h"
 #include "runtime/cuda/ProductEpilogue.h"
 
+namespace stow {
+class Conv2dMapOp;
+} // namespace stow
+
 namespace stow::cuda {
 
 class CudaTarget : public Target {

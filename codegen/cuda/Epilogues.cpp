@@ -5,6 +5,7 @@
 #include "codegen/cuda/Epilogues.h"
 
 #include "ir/ProductMaps.h"
+#include "ir/StowKernelOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

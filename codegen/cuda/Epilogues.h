@@ -4,6 +4,11 @@
 #include "ir/Stow.h"
 #include "runtime/cuda/ProductEpilogue.h"
 
+namespace stow {
+class Conv2dMapOp;
+class ProductMapOp;
+} // namespace stow
+
 namespace stow::cuda {
 
 /// The call that computes `op`, or none: the body is one of the library's functions, and types and

@@ -3,7 +3,13 @@
 #include "codegen/host/LibraryCommand.h"
 #include "codegen/kernels/Kernels.h"
 #include "ir/StowAttentionOps.h"
+#include "ir/StowEmbeddingOps.h"
+#include "ir/StowKernelOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowNormOps.h"
 #include "ir/StowNormPoolOps.h"
+#include "ir/StowPoolOps.h"
+#include "ir/StowShapeOps.h"
 #include "ir/StowStatisticsOps.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Library.h"
@@ -121,6 +127,8 @@ RankedTensorType HostTarget::savedType(MaxPoolOp pool) const {
   return RankedTensorType::get(pool.getY().getType().getShape(),
                                IntegerType::get(pool.getContext(), window <= 255 ? 8 : 32));
 }
+
+int64_t HostTarget::productRowStep(MatmulOp) const { return 1; }
 
 /// Convolutions, pooling and normalizations are fast on channels-last operands and results, the
 /// library's and the generated ones alike.

@@ -34,6 +34,8 @@ public:
     return false;
   }
 
+  int64_t productRowStep(MatmulOp) const override;
+
   OrderWish orderWish(mlir::Operation *op) const override;
 
   /// Generated kernels run in all types, calls of the library in f32 and 16 bits, but for the

@@ -1,7 +1,9 @@
 #include "codegen/host/LibraryCommand.h"
 
 #include "ir/StowAttentionOps.h"
+#include "ir/StowLinearOps.h"
 #include "ir/StowNormPoolOps.h"
+#include "ir/StowPoolOps.h"
 
 using namespace mlir;
 

@@ -1,6 +1,7 @@
 #include "codegen/host/ProductProofs.h"
 
 #include "codegen/host/LibraryCommand.h"
+#include "ir/StowKernelOps.h"
 #include "runtime/base/Concat.h"
 #include "runtime/host/Float16.h"
 #include "runtime/host/Library.h"

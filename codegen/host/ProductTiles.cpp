@@ -1,6 +1,7 @@
 #include "codegen/host/ProductTiles.h"
 
 #include "codegen/host/LibraryCommand.h"
+#include "ir/StowKernelOps.h"
 #include "runtime/host/Library.h"
 #include "runtime/host/ProductRows.h"
 

@@ -24,6 +24,10 @@
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+namespace stow {
+class ProductMapOp;
+} // namespace stow
+
 namespace stow::host {
 
 /// How a product_map can run.

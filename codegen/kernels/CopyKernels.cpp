@@ -1,6 +1,9 @@
 // Data movement: every such op copies boxes, and pad fills the slabs around one.
 #include "codegen/kernels/DeviceTiles.h"
 #include "codegen/kernels/VectorWalk.h"
+#include "ir/StowIndexOps.h"
+#include "ir/StowResampleOps.h"
+#include "ir/StowShapeOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

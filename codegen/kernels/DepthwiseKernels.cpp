@@ -15,6 +15,7 @@
 // the window in registers and walks the images; sums over one image are added to the total.
 #include "codegen/kernels/Emit.h"
 #include "codegen/kernels/Kernels.h"
+#include "ir/StowLinearOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -23,6 +23,7 @@
 #include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/Fold.h"
 #include "codegen/kernels/VectorWalk.h"
+#include "ir/StowPoolOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"

@@ -3,6 +3,7 @@
 #include "codegen/kernels/RowIndex.h"
 #include "codegen/kernels/SharedMemory.h"
 #include "codegen/kernels/VectorWalk.h"
+#include "ir/StowEmbeddingOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

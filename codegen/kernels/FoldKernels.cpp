@@ -1,6 +1,7 @@
 // Reductions and softmax: rows that are folded. All of them are written against Row and run along
 // the lanes where the folded axis is contiguous and across them where it is not.
 #include "codegen/kernels/Fold.h"
+#include "ir/StowReduceOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -1,6 +1,8 @@
 #include "codegen/kernels/FoldParts.h"
 
 #include "codegen/kernels/Emit.h"
+#include "ir/StowNormOps.h"
+#include "ir/StowReduceOps.h"
 
 #include <bit>
 

@@ -7,6 +7,7 @@
 // gradient of the images adds into elements that several places share: there lanes are channels,
 // and each image walks its places in their order.
 #include "codegen/kernels/Fold.h"
+#include "ir/StowResampleOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

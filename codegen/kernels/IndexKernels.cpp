@@ -3,6 +3,7 @@
 // All of them walk the dimension `axis` in sequence for every position of the others; lanes run
 // along the innermost of those. take_along, which has no sequence, walks its result as it lies.
 #include "codegen/kernels/Emit.h"
+#include "ir/StowIndexOps.h"
 #include "ir/StowScatterOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

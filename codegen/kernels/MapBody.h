@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codegen/kernels/Lanes.h"
-#include "ir/Stow.h"
+#include "ir/StowKernelOps.h"
 
 #include "mlir/IR/IRMapping.h"
 

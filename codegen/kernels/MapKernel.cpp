@@ -5,6 +5,7 @@
 #include "codegen/kernels/VectorWalk.h"
 
 #include "ir/PackedMasks.h"
+#include "ir/StowKernelOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

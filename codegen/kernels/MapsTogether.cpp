@@ -4,6 +4,7 @@
 #include "codegen/kernels/MapBody.h"
 #include "codegen/kernels/SharedMemory.h"
 #include "ir/PackedMasks.h"
+#include "ir/StowKernelOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

@@ -10,6 +10,8 @@
 
 namespace stow {
 
+class MapOp;
+
 /// Adds the kernel of `maps`, which are alike but for the extents of their tensors: operands of one element are
 /// the same values in all of them, everything else lies as the results do. Its arguments are operands and
 /// results of the first map, then of the second, and so on; so are `alignments`. Fails with a diagnostic

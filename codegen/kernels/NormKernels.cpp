@@ -1,5 +1,6 @@
 // Normalization: rows, channels and planes that are folded (see FoldKernels.cpp).
 #include "codegen/kernels/Fold.h"
+#include "ir/StowNormOps.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 

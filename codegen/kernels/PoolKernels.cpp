@@ -10,6 +10,7 @@
 // everything, as in PyTorch.
 #include "codegen/kernels/DevicePools.h"
 #include "codegen/kernels/Fold.h"
+#include "ir/StowPoolOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

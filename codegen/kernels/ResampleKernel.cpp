@@ -13,6 +13,7 @@
 #include "codegen/kernels/VectorWalk.h"
 
 #include "ir/Resample.h"
+#include "ir/StowResampleOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -2,6 +2,7 @@
 #include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/IndexMath.h"
 #include "codegen/kernels/VectorWalk.h"
+#include "ir/StowNormOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

@@ -1,5 +1,11 @@
 // Attention and RotaryEmbedding of opset 23, by the ops they stand for.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowEmbeddingOps.h"
+#include "ir/StowIndexOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <cmath>

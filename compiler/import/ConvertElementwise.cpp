@@ -1,5 +1,6 @@
 // Elementwise operators, several of them by their formula.
 #include "compiler/import/Decompositions.h"
+#include "ir/StowElementwiseOps.h"
 
 #include <limits>
 

@@ -1,6 +1,9 @@
 // Fourier transforms, as products with matrices of sines and cosines, and the windows that go with
 // them. Complex numbers are pairs in a last dimension of 2.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <cmath>

@@ -1,6 +1,7 @@
 // Functions of the domain that stowage.export writes (python/stowage/_functions.py): what PyTorch's operators mean and the
 // standard's have no word for. Their bodies in the file are for other tools; whichever has no rule here is imported as its body.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowElementwiseOps.h"
 #include "ir/StowFunctionOps.h"
 
 #include <limits>

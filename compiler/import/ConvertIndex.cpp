@@ -2,7 +2,12 @@
 // of two ops: rows of a table (stow.embedding) or elements along a dimension (stow.take_along).
 #include "compiler/import/GraphImport.h"
 #include "ir/StowDetachOps.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowEmbeddingOps.h"
+#include "ir/StowIndexOps.h"
+#include "ir/StowPoolOps.h"
 #include "ir/StowScatterOps.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <map>

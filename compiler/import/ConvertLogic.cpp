@@ -1,5 +1,6 @@
 // Comparisons, logic, rounding and whole numbers: what masks and positions are computed with.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowElementwiseOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <cmath>

@@ -1,5 +1,6 @@
 // Losses inside the model: SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowReduceOps.h"
 #include "passes/autodiff/LossFormulas.h"
 
 #include <limits>

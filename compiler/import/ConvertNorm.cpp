@@ -1,5 +1,9 @@
 // Batch, group, layer and root-mean-square normalization, local response normalization and dropout.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowNormOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>

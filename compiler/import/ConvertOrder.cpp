@@ -1,5 +1,10 @@
 // The largest elements, running sums, repetition, and products named by letters.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowIndexOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>

@@ -1,6 +1,7 @@
 // Random numbers in the data's path. Every node gets a stream of its own; the seed attribute of the
 // file is left aside, as the run's --seed decides.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_format.h>
 

@@ -12,6 +12,10 @@
 // handed on, because what a padded step makes of its state is masked anyway.
 #include "compiler/import/GateRows.h"
 #include "compiler/import/GraphImport.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowEmbeddingOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowShapeOps.h"
 #include "runtime/base/Text.h"
 
 #include <absl/strings/str_cat.h>

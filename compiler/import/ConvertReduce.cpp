@@ -1,6 +1,8 @@
 // Reductions and softmax.
 #include "compiler/import/Decompositions.h"
 #include "ir/StowDetachOps.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowReduceOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <limits>

@@ -2,6 +2,9 @@
 // elements along dimensions, and their rearrangement; columns summed into images.
 #include "compiler/import/ConvertResample.h"
 
+#include "ir/StowResampleOps.h"
+#include "ir/StowShapeOps.h"
+
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>

@@ -1,6 +1,10 @@
 // Elements at computed places: GridSample, the grids of AffineGrid, and DeformConv, a convolution of
 // such elements.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowResampleOps.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>

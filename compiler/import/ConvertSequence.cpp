@@ -1,5 +1,6 @@
 // Sequences of static length: lists of slots that exist only during import.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <numeric>

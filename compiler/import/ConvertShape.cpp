@@ -1,6 +1,8 @@
 // Shapes, views and data movement. Ops on known tensors were folded before they come here.
 #include "compiler/import/ConvertResample.h"
 #include "ir/StowDetachOps.h"
+#include "ir/StowIndexOps.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <limits>

@@ -2,6 +2,12 @@
 // ones of height 1; pooling in three dimensions over the first alone (PyTorch's local response
 // normalization averages over channels so) runs with the other two merged.
 #include "compiler/import/ConvertResample.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowIndexOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowPoolOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>

@@ -1,6 +1,9 @@
 #include "compiler/import/Decompositions.h"
 
+#include "ir/StowElementwiseOps.h"
 #include "ir/StowFunctionOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 
 using namespace mlir;
 

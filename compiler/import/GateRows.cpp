@@ -1,5 +1,6 @@
 #include "compiler/import/GateRows.h"
 
+#include "ir/StowShapeOps.h"
 #include "runtime/base/Layout.h"
 
 #include <utility>

@@ -5,6 +5,7 @@
 // stands under its own names while it is imported; the next iteration takes them anew. Weights are
 // read from around the body, so that all iterations share them.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowShapeOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <algorithm>

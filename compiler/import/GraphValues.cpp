@@ -1,6 +1,7 @@
 // From slots to values: arguments for what is trained or fed, constants for the rest.
 #include "compiler/import/GraphImport.h"
 #include "compiler/import/TensorContent.h"
+#include "ir/StowShapeOps.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectResourceBlobManager.h"

@@ -2,6 +2,9 @@
 #include "compiler/import/GraphImport.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowShapeOps.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"

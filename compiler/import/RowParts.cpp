@@ -4,6 +4,8 @@
 // Shapes are static here, so each part is all rows, and carries which of them it means. What works row by row is done for all of
 // them; the join chooses. Whatever else would read a part is an error.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowIndexOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <numeric>

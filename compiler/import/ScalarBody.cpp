@@ -2,6 +2,7 @@
 
 #include "codegen/kernels/Passes.h"
 #include "compiler/import/Literal.h"
+#include "ir/StowShapeOps.h"
 #include "ir/bodies/Term.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

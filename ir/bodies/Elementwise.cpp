@@ -1,4 +1,7 @@
 // What one element of each elementwise op is.
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowNormOps.h"
+#include "ir/StowShapeOps.h"
 #include "ir/bodies/Logarithm.h"
 #include "ir/bodies/Trigonometry.h"
 

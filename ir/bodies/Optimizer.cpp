@@ -1,6 +1,7 @@
 // Optimizer updates in PyTorch's order of operations (torch.optim, the paths for one tensor):
 // scalars are combined in double and rounded once to the parameter's type, as Python does before it
 // calls a tensor function; `add(alpha=)` rounds once, as its vectorized kernel.
+#include "ir/StowOptimizerOps.h"
 #include "ir/bodies/Term.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

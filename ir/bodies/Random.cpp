@@ -1,5 +1,7 @@
 // Random ops: element i is made of the words of Philox4x32-10 at counter (i, stream) under the key
 // `seed` (runtime/base/Philox.h is the same function on integers).
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowKernelOps.h"
 #include "ir/bodies/Philox.h"
 #include "ir/bodies/Trigonometry.h"
 

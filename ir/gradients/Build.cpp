@@ -1,5 +1,8 @@
 #include "ir/gradients/Build.h"
 
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
+
 using namespace mlir;
 
 namespace stow {

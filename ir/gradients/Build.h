@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/Gradients.h"
+#include "ir/StowElementwiseOps.h"
 
 namespace stow {
 

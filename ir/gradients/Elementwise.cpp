@@ -1,5 +1,7 @@
 // Gradients of the elementwise ops. Each prefers what costs no extra memory: the output where the
 // derivative is a function of it (exp, sigmoid, tanh, ...), else the input.
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowShapeOps.h"
 #include "ir/gradients/Build.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Gradient of tables that are read by index.
+#include "ir/StowEmbeddingOps.h"
 #include "ir/gradients/Build.h"
 
 using namespace mlir;

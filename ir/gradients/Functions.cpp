@@ -1,4 +1,5 @@
 // Gradients of the functions that few models call: PyTorch's, at their kinks too.
+#include "ir/StowElementwiseOps.h"
 #include "ir/StowFunctionOps.h"
 #include "ir/gradients/Build.h"
 

@@ -1,5 +1,6 @@
 // Gradients of reading and adding by index, strided boxes, order and running sums. They keep the
 // indices, never the data.
+#include "ir/StowIndexOps.h"
 #include "ir/gradients/Build.h"
 
 using namespace mlir;

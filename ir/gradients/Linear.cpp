@@ -1,5 +1,6 @@
 // Gradients of convolution and matrix multiplication. The weight gradient comes first: the update
 // it feeds then runs as early as it can.
+#include "ir/StowLinearOps.h"
 #include "ir/gradients/Build.h"
 
 #include "llvm/ADT/STLExtras.h"

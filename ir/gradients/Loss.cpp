@@ -1,4 +1,6 @@
 // Gradients of the losses.
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLossOps.h"
 #include "ir/gradients/Build.h"
 
 using namespace mlir;

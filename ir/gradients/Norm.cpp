@@ -1,5 +1,7 @@
 // Gradients of batch, plane, layer and root-mean-square normalization and of the channel window
 // sum.
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowNormOps.h"
 #include "ir/gradients/Build.h"
 
 using namespace mlir;

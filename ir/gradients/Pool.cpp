@@ -1,4 +1,5 @@
 // Gradients of pooling.
+#include "ir/StowPoolOps.h"
 #include "ir/gradients/Build.h"
 
 using namespace mlir;

@@ -1,4 +1,6 @@
 // Gradients of reductions and softmax.
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowReduceOps.h"
 #include "ir/gradients/Build.h"
 
 #include "llvm/ADT/STLExtras.h"

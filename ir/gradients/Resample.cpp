@@ -1,6 +1,7 @@
 // Gradients of resampling and rearranging: the transposed matrices, the inverse permutation. Those of
 // sampling at computed places keep the grid, and the images where the grid needs a gradient.
 #include "ir/Resample.h"
+#include "ir/StowResampleOps.h"
 #include "ir/gradients/Build.h"
 
 using namespace mlir;

@@ -1,5 +1,7 @@
 // Gradients of maxima and products by index. The elements that are equal to a maximum share what flows to it; to a factor flows the
 // product of the others.
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowIndexOps.h"
 #include "ir/StowScatterOps.h"
 #include "ir/gradients/Build.h"
 

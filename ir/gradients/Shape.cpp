@@ -1,4 +1,5 @@
 // Gradients of views and data movement.
+#include "ir/StowShapeOps.h"
 #include "ir/gradients/Build.h"
 
 using namespace mlir;

@@ -1,6 +1,9 @@
 // Joins the training graph's output and a target in a loss. Cross-entropy is split into a row
 // kernel and a mean, so that each row saves one number (its log-sum-exp) and the gradient may
 // overwrite the logits. O(ops).
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/LossFormulas.h"
 #include "passes/autodiff/Passes.h"

@@ -6,6 +6,7 @@
 // Clipping by the norm of all gradients is the exception: no update may start before the last
 // gradient exists, so all of them are alive together, and the plan says so.
 #include "ir/StepGraphs.h"
+#include "ir/StowElementwiseOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/LossScale.h"

@@ -1,6 +1,7 @@
 #include "passes/autodiff/Backward.h"
 
 #include "ir/StowDetachOps.h"
+#include "ir/StowShapeOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 

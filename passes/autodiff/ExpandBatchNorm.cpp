@@ -4,6 +4,9 @@
 // one pass, and the statistics of each channel computed where the channel is made, a layer reads
 // its channels once and writes them once; the library's call passes over them for the statistics,
 // too, and is fast only where they are dense.
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowNormOps.h"
+#include "ir/StowShapeOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"

@@ -1,5 +1,10 @@
 #include "passes/autodiff/LossFormulas.h"
 
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLossOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 

@@ -1,5 +1,7 @@
 #include "passes/autodiff/LossScale.h"
 
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowShapeOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/OptimizerUpdates.h"
 

@@ -1,6 +1,9 @@
 #include "passes/autodiff/OptimizerUpdates.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowOptimizerOps.h"
+#include "ir/StowReduceOps.h"
 #include "ir/gradients/Build.h"
 
 #include "llvm/ADT/STLExtras.h"

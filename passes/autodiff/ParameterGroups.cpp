@@ -1,5 +1,8 @@
 #include "passes/autodiff/ParameterGroups.h"
 
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowNormOps.h"
+#include "ir/StowShapeOps.h"
 #include "passes/autodiff/Graph.h"
 
 #include "llvm/ADT/MapVector.h"

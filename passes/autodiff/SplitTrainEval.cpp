@@ -4,6 +4,10 @@
 // (in_training). This pass makes the two graphs that the rest of the pipeline works on. O(ops).
 #include "ir/StowAttentionOps.h"
 #include "ir/StowDetachOps.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowNormOps.h"
+#include "ir/StowPoolOps.h"
+#include "ir/StowShapeOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"

@@ -2,6 +2,9 @@
 #include "passes/expand/Passes.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowShapeOps.h"
 
 using namespace mlir;
 

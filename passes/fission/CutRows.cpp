@@ -18,6 +18,9 @@
 #include "passes/fission/RowChains.h"
 
 #include "ir/StepGraphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 
 #include "mlir/IR/IRMapping.h"
 

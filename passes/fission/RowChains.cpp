@@ -1,6 +1,12 @@
 #include "passes/fission/RowChains.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowLossOps.h"
+#include "ir/StowPoolOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 
 using namespace mlir;
 

@@ -9,6 +9,8 @@
 #include "passes/fuse/Passes.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowKernelOps.h"
+#include "ir/StowLinearOps.h"
 #include "passes/Target.h"
 #include "passes/memory/Liveness.h"
 

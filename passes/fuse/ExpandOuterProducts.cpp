@@ -8,6 +8,9 @@
 #include "passes/fuse/Passes.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowShapeOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

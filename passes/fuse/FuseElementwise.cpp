@@ -12,6 +12,8 @@
 #include "passes/fuse/Passes.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowKernelOps.h"
+#include "ir/StowShapeOps.h"
 #include "passes/memory/Liveness.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -22,6 +22,9 @@
 #include "ir/Graphs.h"
 #include "ir/ProductMaps.h"
 #include "ir/Sharing.h"
+#include "ir/StowKernelOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowShapeOps.h"
 #include "passes/Target.h"
 #include "passes/memory/Liveness.h"
 

@@ -13,7 +13,9 @@
 #include "passes/fuse/Passes.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowNormOps.h"
 #include "ir/StowNormPoolOps.h"
+#include "ir/StowPoolOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"

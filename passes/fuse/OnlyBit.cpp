@@ -1,5 +1,7 @@
 #include "passes/fuse/OnlyBit.h"
 
+#include "ir/StowKernelOps.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"

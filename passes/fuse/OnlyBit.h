@@ -5,6 +5,8 @@
 
 namespace stow {
 
+class MapOp;
+
 /// The value of the body, an i1, that is all the kernel makes of its operand `index`: every path from
 /// the operand's element leads through it, and it is computed from that element and constants alone.
 /// The comparisons of a relu's, leaky relu's or clip's gradient are such. Null where there is none.

@@ -8,6 +8,7 @@
 
 #include "ir/Graphs.h"
 #include "ir/PackedMasks.h"
+#include "ir/StowKernelOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -23,6 +23,7 @@
 #include "passes/fuse/Passes.h"
 
 #include "ir/StepGraphs.h"
+#include "ir/StowKernelOps.h"
 #include "ir/StowStatisticsOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/solvers/schedule/MaxFlow.h"

@@ -8,6 +8,8 @@
 #include "passes/fuse/Passes.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowEmbeddingOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -11,6 +11,9 @@
 #include "passes/fuse/Passes.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowKernelOps.h"
+#include "ir/StowNormOps.h"
+#include "ir/StowShapeOps.h"
 #include "ir/StowStatisticsOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

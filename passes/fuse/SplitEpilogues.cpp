@@ -10,6 +10,8 @@
 #include "ir/Graphs.h"
 #include "ir/ProductMaps.h"
 #include "ir/Sharing.h"
+#include "ir/StowKernelOps.h"
+#include "ir/StowLinearOps.h"
 #include "passes/memory/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

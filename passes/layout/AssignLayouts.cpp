@@ -7,6 +7,10 @@
 // (Weights.h); a call that has fast code for padded weights only reads or writes a copy that lives
 // for that call. O(ops).
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowEmbeddingOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowShapeOps.h"
 #include "passes/layout/Orders.h"
 #include "passes/layout/Passes.h"
 #include "passes/layout/Weights.h"

@@ -2,6 +2,11 @@
 
 #include "ir/Graphs.h"
 #include "ir/StowAttentionOps.h"
+#include "ir/StowEmbeddingOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowResampleOps.h"
+#include "ir/StowShapeOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 

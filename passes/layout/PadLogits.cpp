@@ -8,6 +8,10 @@
 //
 // On an H200 the three products of 4,096 rows, 50,257 columns and 768 contracted values in bf16 run at 94, 133 and 145 TFLOP/s, and at 637, 668
 // and 665 with 50,264 columns; a longer distance from row to row alone changes the last alone (466).
+#include "ir/StowLinearOps.h"
+#include "ir/StowLossOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 #include "passes/layout/Passes.h"
 
 #include "ir/StepGraphs.h"

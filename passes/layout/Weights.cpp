@@ -1,5 +1,8 @@
 #include "passes/layout/Weights.h"
 
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLinearOps.h"
+
 using namespace mlir;
 
 namespace stow {

@@ -6,6 +6,9 @@
 
 namespace stow {
 
+class Conv2dGradWeightOp;
+class Conv2dOp;
+
 /// Most that a layout may add to a tensor's own bytes where the tensor is state: a hundredth.
 bool isPadded(mlir::RankedTensorType type);
 

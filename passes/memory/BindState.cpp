@@ -1,4 +1,5 @@
 // Binds new state values to the storage of the old ones: O(ops).
+#include "ir/StowKernelOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 

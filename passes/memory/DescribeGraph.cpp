@@ -1,4 +1,6 @@
 // A graph's steps and buffers as the plan states them, and why each buffer takes memory.
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"

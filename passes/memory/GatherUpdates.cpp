@@ -13,6 +13,7 @@
 #include "passes/memory/Passes.h"
 
 #include "ir/PackedMasks.h"
+#include "ir/StowKernelOps.h"
 
 #include "mlir/IR/OperationSupport.h"
 

@@ -1,5 +1,6 @@
 #include "passes/memory/Launches.h"
 
+#include "ir/StowShapeOps.h"
 #include "passes/memory/Passes.h"
 
 using namespace mlir;

@@ -1,5 +1,7 @@
 #include "passes/memory/Liveness.h"
 
+#include "ir/StowShapeOps.h"
+
 #include <numeric>
 
 using namespace mlir;

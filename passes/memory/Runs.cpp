@@ -1,5 +1,7 @@
 #include "passes/memory/Runs.h"
 
+#include "ir/StowShapeOps.h"
+
 #include <map>
 #include <tuple>
 

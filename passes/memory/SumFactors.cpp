@@ -15,6 +15,9 @@
 // Moving the sum to the product, and what reads it behind that, must commute with every launch on the way. So
 // no arena is larger for it, under no budget, and a plan that cannot have it stays as it was.
 #include "passes/memory/SumFactors.h"
+#include "ir/StowKernelOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowReduceOps.h"
 #include "passes/memory/Launches.h"
 #include "passes/memory/Passes.h"
 

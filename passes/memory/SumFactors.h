@@ -5,6 +5,8 @@
 
 namespace stow {
 
+class ReduceSumOp;
+
 /// The factor of the product `op`, 0 or 1, whose rows `sum` sums: a matrix of whole rows that the product
 /// contracts over its rows. None where it is neither.
 std::optional<unsigned> summedFactor(mlir::Operation *op, ReduceSumOp sum);

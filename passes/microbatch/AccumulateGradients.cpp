@@ -1,6 +1,8 @@
 // Gradient accumulation. The sums of gradients are state: they are there from batch to batch, as large
 // as the parameters together, while activations are those of one batch. O(ops).
 #include "ir/StepGraphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowNormOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/microbatch/Passes.h"

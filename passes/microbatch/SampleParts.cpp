@@ -2,6 +2,14 @@
 
 #include "ir/Graphs.h"
 #include "ir/StowAttentionOps.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowEmbeddingOps.h"
+#include "ir/StowIndexOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowLossOps.h"
+#include "ir/StowNormOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"

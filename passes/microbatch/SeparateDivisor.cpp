@@ -1,5 +1,8 @@
 // A mean over what counts in a batch has a divisor of its own. O(ops).
 #include "ir/StepGraphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLossOps.h"
+#include "ir/StowReduceOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/microbatch/Passes.h"

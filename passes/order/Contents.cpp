@@ -1,5 +1,6 @@
 #include "passes/order/Contents.h"
 
+#include "ir/StowShapeOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 

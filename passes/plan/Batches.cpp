@@ -1,5 +1,6 @@
 // How many batches a step has, whose gradients are summed.
 #include "ir/Stow.h"
+#include "ir/StowNormOps.h"
 #include "passes/plan/Question.h"
 
 #include <utility>

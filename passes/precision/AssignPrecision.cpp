@@ -13,6 +13,8 @@
 // fused kernels compute on in f32. There a value that ops of both kinds read exists in f32 and in 16
 // bits, here in 16 bits only. O(operands).
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowShapeOps.h"
 #include "passes/precision/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

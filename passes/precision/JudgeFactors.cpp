@@ -16,6 +16,10 @@
 #include "passes/precision/Passes.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -6,6 +6,8 @@
 // Where every reader computes with 16 bits, storing them takes no second copy and changes no result. A type that is asked for,
 // or that the file's own values have, holds whatever reads them; who needs f32 converts.
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowEmbeddingOps.h"
 #include "passes/precision/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,5 +1,8 @@
 #include "passes/rewrite/AttentionMask.h"
 
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowShapeOps.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 

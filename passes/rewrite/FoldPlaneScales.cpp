@@ -5,7 +5,8 @@
 // its size; folded, the normalization's own gradient does both from what it reads anyway.
 #include "passes/rewrite/Passes.h"
 
-#include "ir/Stow.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowNormOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

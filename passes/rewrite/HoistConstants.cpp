@@ -2,6 +2,7 @@
 #include "passes/rewrite/Passes.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowShapeOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -10,7 +10,7 @@
 //                                                    `----y3------'
 #include "passes/rewrite/Passes.h"
 
-#include "ir/Stow.h"
+#include "ir/StowShapeOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -1,7 +1,8 @@
 // Moves a relu below the max pooling that reads it: O(ops).
 #include "passes/rewrite/Passes.h"
 
-#include "ir/Stow.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowPoolOps.h"
 
 using namespace mlir;
 

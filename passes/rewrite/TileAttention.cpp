@@ -14,6 +14,10 @@
 
 #include "ir/Graphs.h"
 #include "ir/StowAttentionOps.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowShapeOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"

@@ -1,7 +1,17 @@
 #include "passes/verify/GraphChecks.h"
 
 #include "ir/StowAttentionOps.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowEmbeddingOps.h"
+#include "ir/StowKernelOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowLossOps.h"
+#include "ir/StowNormOps.h"
 #include "ir/StowNormPoolOps.h"
+#include "ir/StowOptimizerOps.h"
+#include "ir/StowPoolOps.h"
+#include "ir/StowReduceOps.h"
+#include "ir/StowResampleOps.h"
 #include "ir/StowStatisticsOps.h"
 #include "passes/verify/Passes.h"
 

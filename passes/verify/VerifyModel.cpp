@@ -1,4 +1,7 @@
 // Checks the form "model" (F0), constraints M1 to M7 of Passes.td.
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowKernelOps.h"
+#include "ir/StowShapeOps.h"
 #include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
 

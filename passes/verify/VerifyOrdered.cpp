@@ -1,4 +1,6 @@
 // Checks the ordered form: only what launches or is a view, state bound, in-place marks sound.
+#include "ir/StowKernelOps.h"
+#include "ir/StowShapeOps.h"
 #include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
 

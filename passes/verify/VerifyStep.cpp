@@ -1,5 +1,7 @@
 // Checks the form "step" (F1), constraints S1 to S10 of Passes.td.
 #include "ir/StowDetachOps.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowPoolOps.h"
 #include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
 

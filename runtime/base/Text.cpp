@@ -7,7 +7,7 @@ std::string shapeText(const Shape &shape) { return concat("[", joined(shape, ","
 
 std::string joined(const std::vector<std::string> &words) { return joined(words, ", "); }
 
-std::string quoted(std::string_view text) {
+std::string quotedText(std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";
   std::string result = "\"";
   for (char c : text) {

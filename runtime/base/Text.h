@@ -18,7 +18,7 @@ std::string joined(const std::vector<std::string> &words);
 /// `text` between double quotes as YAML, JSON and DOT read it back: quotes and backslashes behind
 /// a backslash. Control characters become \xNN, which YAML alone knows; other formats are given
 /// text without them.
-std::string quoted(std::string_view text);
+std::string quotedText(std::string_view text);
 
 /// `part` of `whole` in percent; 0 where there is no whole.
 double percent(double part, double whole);

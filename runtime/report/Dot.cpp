@@ -12,7 +12,7 @@ namespace stow {
 namespace {
 
 /// A name as the format quotes it, without control characters and cut where it is long.
-std::string label(const std::string &name) { return quoted(printableText(name, 120)); }
+std::string label(const std::string &name) { return quotedText(printableText(name, 120)); }
 
 std::string_view colourOf(const PlannedStep &step) {
   return step.phase == StepPhase::Backward ? "#d55e00"

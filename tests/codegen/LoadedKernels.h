@@ -1,6 +1,7 @@
 // The kernels of a graph, compiled for where they are tested, run on plain arrays.
 #pragma once
 
+#include "ir/StowKernelOps.h"
 #include "tests/codegen/KernelRunner.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -3,6 +3,8 @@
 #include "codegen/host/HostTarget.h"
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowLinearOps.h"
 #include "passes/precision/Passes.h"
 
 #include "mlir/Parser/Parser.h"

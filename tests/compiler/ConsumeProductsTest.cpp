@@ -5,6 +5,7 @@
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
 #include "ir/Graphs.h"
+#include "ir/StowKernelOps.h"
 #include "passes/plan/Budget.h"
 #include "passes/plan/Stages.h"
 #include "tests/compiler/OwnModel.h"

@@ -3,6 +3,7 @@
 // at their smallest; and a budget that was met is met in no more time.
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
+#include "ir/StowKernelOps.h"
 #include "passes/plan/Budget.h"
 #include "runtime/base/Error.h"
 #include "runtime/cuda/CudnnApi.h"

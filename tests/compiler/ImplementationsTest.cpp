@@ -5,6 +5,7 @@
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"
+#include "ir/StowLinearOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/plan/Budget.h"
 #include "tests/compiler/PlanningBackend.h"

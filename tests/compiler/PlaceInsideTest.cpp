@@ -3,6 +3,7 @@
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
+#include "ir/StowShapeOps.h"
 
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"

@@ -5,6 +5,7 @@
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"
+#include "ir/StowNormOps.h"
 #include "ir/StowStatisticsOps.h"
 #include "passes/order/ScheduleProblem.h"
 #include "passes/plan/Budget.h"

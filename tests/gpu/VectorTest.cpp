@@ -1,6 +1,7 @@
 // Elementwise kernels and copies on the simulated device, 16 bytes at a time: whole tasks with several
 // vectors a thread, what is left over, vectors that reach over the ends of rows, addresses that are not
 // aligned, tiles that are transposed.
+#include "ir/StowKernelOps.h"
 #include "runtime/base/Concat.h"
 #include "runtime/host/Float16.h"
 #include "tests/codegen/LoadedKernels.h"

@@ -129,7 +129,7 @@ void applyTo(std::string &bytes, const Edit &edit) {
 }
 
 /// In quotes, at most 40 bytes of it.
-std::string quoted(std::string_view bytes) {
+std::string printed(std::string_view bytes) {
   std::string text = "\"";
   for (char byte : bytes.substr(0, 40)) {
     char code[8];
@@ -185,8 +185,8 @@ std::string describe(std::string bytes, const std::vector<Edit> &edits) {
   for (const Edit &edit : edits) {
     const size_t at = std::min(edit.at, bytes.size());
     text += "    at " + std::to_string(at) + ": " + std::to_string(edit.removed) + " bytes " +
-            quoted(std::string_view(bytes).substr(at, edit.removed)) + " become " +
-            std::to_string(edit.inserted.size()) + " bytes " + quoted(edit.inserted) + "\n";
+            printed(std::string_view(bytes).substr(at, edit.removed)) + " become " +
+            std::to_string(edit.inserted.size()) + " bytes " + printed(edit.inserted) + "\n";
     applyTo(bytes, edit);
   }
   return text;

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import numpy as np
 import stowage
 import torch
 import torch.nn as nn
@@ -55,6 +56,45 @@ def in_halves() -> Tuned:
 
 def of_frozen(plan: stowage.Plan) -> "dict[str, str]":
     return {tensor["name"]: tensor["dtype"] for tensor in plan.buffers if tensor["kind"] == "frozen"}
+
+
+def scale_levels() -> np.ndarray:
+    """Levels of 8 bits that lie closer near 0 (arXiv:2110.02861)."""
+    levels = [np.float32(0), np.float32(1)]
+    for exponent in range(7):
+        ends = torch.linspace(0.1, 1, 2**exponent + 1).numpy()
+        middles = np.float32(10.0 ** (exponent - 6)) * ((ends[:-1] + ends[1:]) / np.float32(2))
+        levels += [*middles, *-middles]
+    return np.sort(np.array(levels, np.float32))
+
+
+NORMAL_LEVELS = np.array([-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+                          -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+                          0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0], np.float32)  # fmt: skip
+
+
+def nearest(levels: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    return levels[np.abs(levels.astype(np.float64) - numbers[..., None].astype(np.float64)).argmin(-1)]
+
+
+def in_nf4(weight: torch.Tensor) -> torch.Tensor:
+    """What QLoRA's rule (arXiv:2305.14314) leaves of a matrix: blocks of 64, their scales in 8 bits in blocks of 256."""
+    blocks = weight.detach().float().numpy().reshape(-1, 64)
+    scales = np.abs(blocks).max(1)
+    levels = nearest(NORMAL_LEVELS, blocks * (np.float32(1) / scales)[:, None])
+    mean = np.float32(scales.astype(np.float64).mean())
+    rest = scales - mean
+    for begin in range(0, len(rest), 256):
+        part = rest[begin : begin + 256]
+        largest = np.abs(part).max()
+        rest[begin : begin + 256] = nearest(scale_levels(), part / largest) * largest
+    return torch.from_numpy((levels * (rest + mean)[:, None]).reshape(weight.shape)).to(weight.dtype)
+
+
+def in_int8(weight: torch.Tensor) -> torch.Tensor:
+    blocks = weight.detach().float().numpy().reshape(-1, 64)
+    scales = np.abs(blocks).max(1, keepdims=True) / np.float32(127)
+    return torch.from_numpy((np.rint(blocks / scales) * scales).reshape(weight.shape)).to(weight.dtype)
 
 
 SETTINGS = {"loss": "cross-entropy", "optimizer": "sgd:lr=0.1", "threads": 2, "check": False}
@@ -137,3 +177,39 @@ class Frozen(unittest.TestCase):
         for wrong, words in (("fp8", "expected auto, f32, bf16 or f16"), ("hed.*:bf16", "no frozen parameter matches")):
             with self.assertRaisesRegex(stowage.StowageError, words):
                 stowage.plan(self.module, self.ids, loss="cross-entropy", frozen=wrong)
+
+    def test_quantized(self) -> None:
+        """Matrices that products read, as the published rules leave them; trained around as PyTorch trains around those values."""
+        matrices = ("wide.base.weight", "narrow.base.weight", "head.weight")
+        for scheme, rounded, bits in (("nf4", in_nf4, 4.2), ("int8", in_int8, 8.51)):
+            eager = copy.deepcopy(self.module)
+            for name in matrices:
+                parameter = eager.get_parameter(name)
+                parameter.data = rounded(parameter)
+            with stowage.compile(eager, self.ids, **SETTINGS) as step:
+                expected, whole = self.losses(step), step.plan
+            with stowage.compile(self.module, self.ids, frozen=scheme, **SETTINGS) as step:
+                types = of_frozen(step.plan)
+                self.assertEqual({name for name, type in types.items() if type == "u8"}, set(matrices))
+                elements = sum(self.module.get_parameter(name).numel() for name in matrices)
+                self.assertLess(step.plan.breakdown["frozen"], 4 * (self.stored - elements) + elements * bits / 8)
+                self.assertLess(step.plan.arena_bytes, whole.arena_bytes)
+                self.assertEqual(self.losses(step), expected)
+                for name in matrices:
+                    self.assertTrue(torch.equal(step.state_dict()[name], self.module.state_dict()[name]), f"{name}: the module's own values")
+                with tempfile.TemporaryDirectory() as folder:
+                    step.save(Path(folder) / "state.safetensors")
+                    further = self.losses(step)
+                    step.load(Path(folder) / "state.safetensors")
+                    self.assertEqual(self.losses(step), further)
+                # What is written over them is quantized, too.
+                step.load_state_dict(self.module.state_dict())
+                self.assertEqual(step(self.ids, self.labels), expected[0])
+
+    def test_quantized_takes_less(self) -> None:
+        """No arena of quantized matrices is larger than that of the same matrices in 16 bits."""
+        for precision in ("f32", "bf16"):
+            for options in ({}, {"recompute": "none"}):
+                arenas = [stowage.plan(self.module, self.ids, loss="cross-entropy", precision=precision, frozen=frozen, **options).arena_bytes
+                          for frozen in ("nf4", "int8", "bf16")]
+                self.assertLess(max(arenas[:2]), arenas[2], (precision, options))

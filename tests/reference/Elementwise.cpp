@@ -1,3 +1,4 @@
+#include "ir/StowElementwiseOps.h"
 #include "ir/StowFunctionOps.h"
 #include "tests/reference/Rules.h"
 

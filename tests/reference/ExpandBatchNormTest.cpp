@@ -1,6 +1,7 @@
 // stow-expand-batch-norm and stow-nest-concats on a dense block: the step and the evaluation graph
 // compute the same numbers, in double, as they do with one op per normalization.
 #include "codegen/Backend.h"
+#include "ir/StowNormOps.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/rewrite/Passes.h"

@@ -1,5 +1,7 @@
 // Every op's gradient against central differences, in double: the loss is a fixed random weighting
 // of all results, so that no element's error cancels.
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowReduceOps.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
 #include "tests/reference/Evaluator.h"

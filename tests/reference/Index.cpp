@@ -1,5 +1,6 @@
 #include "tests/reference/Rules.h"
 
+#include "ir/StowIndexOps.h"
 #include "ir/StowScatterOps.h"
 
 #include <algorithm>

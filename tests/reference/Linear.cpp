@@ -1,3 +1,4 @@
+#include "ir/StowLinearOps.h"
 #include "tests/reference/Rules.h"
 
 using namespace mlir;

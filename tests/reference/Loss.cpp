@@ -1,3 +1,4 @@
+#include "ir/StowLossOps.h"
 #include "tests/reference/Rules.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+#include "ir/StowNormOps.h"
 #include "tests/reference/Rules.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+#include "ir/StowOptimizerOps.h"
 #include "tests/reference/Rules.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+#include "ir/StowPoolOps.h"
 #include "tests/reference/Rules.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,3 +1,4 @@
+#include "ir/StowResampleOps.h"
 #include "tests/reference/Rules.h"
 
 using namespace mlir;

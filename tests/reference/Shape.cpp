@@ -1,3 +1,4 @@
+#include "ir/StowShapeOps.h"
 #include "tests/reference/Rules.h"
 
 using namespace mlir;

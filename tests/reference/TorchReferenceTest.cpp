@@ -3,6 +3,8 @@
 #include "tests/reference/TorchReference.h"
 #include "codegen/Backend.h"
 #include "compiler/import/Import.h"
+#include "ir/StowElementwiseOps.h"
+#include "ir/StowReduceOps.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
 #include "runtime/format/Loss.h"

@@ -2,6 +2,7 @@
 // as cuDNN's, however they are written, and which types and extents cuBLASLt's documentation (cublasLt.h,
 // cublasLtEpilogue_t) leaves out.
 #include "codegen/cuda/Epilogues.h"
+#include "ir/StowKernelOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

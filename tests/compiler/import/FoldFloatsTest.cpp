@@ -1,6 +1,7 @@
 // What a file computes from constants is what kernels compute from the same numbers, bit for bit and in
 // every type.
 #include "compiler/import/GraphImport.h"
+#include "ir/StowShapeOps.h"
 #include "tests/codegen/LoadedKernels.h"
 
 #include <gmock/gmock.h>

@@ -2,6 +2,7 @@
 // by the reference evaluator, must give PyTorch's outputs.
 #include "compiler/import/Import.h"
 #include "ir/Graphs.h"
+#include "ir/StowElementwiseOps.h"
 
 #include "tests/compiler/import/Compare.h"
 

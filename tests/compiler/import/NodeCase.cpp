@@ -1,6 +1,7 @@
 #include "tests/compiler/import/NodeCase.h"
 
 #include "compiler/import/GraphImport.h"
+#include "ir/StowElementwiseOps.h"
 #include "tests/compiler/import/ReferenceOf.h"
 
 #include "mlir/IR/Verifier.h"

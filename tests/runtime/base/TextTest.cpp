@@ -33,10 +33,10 @@ TEST(Text, Pieces) {
 
 // Tests that no name can end its quotes or break its line.
 TEST(Text, QuotesWhatWouldBreakOut) {
-  EXPECT_EQ(quoted("/layer1/conv"), "\"/layer1/conv\"");
-  EXPECT_EQ(quoted("a\"b\\c"), R"("a\"b\\c")");
-  EXPECT_EQ(quoted("a\nb\x1b[31m\x7f"), R"("a\x0ab\x1b[31m\x7f")");
-  EXPECT_EQ(quoted("Gewicht \xc3\xa4"), "\"Gewicht \xc3\xa4\"");
+  EXPECT_EQ(quotedText("/layer1/conv"), "\"/layer1/conv\"");
+  EXPECT_EQ(quotedText("a\"b\\c"), R"("a\"b\\c")");
+  EXPECT_EQ(quotedText("a\nb\x1b[31m\x7f"), R"("a\x0ab\x1b[31m\x7f")");
+  EXPECT_EQ(quotedText("Gewicht \xc3\xa4"), "\"Gewicht \xc3\xa4\"");
 }
 
 TEST(Text, Percent) {

@@ -1,0 +1,7 @@
+// Convolutions, products and their gradients.
+#pragma once
+
+#include "ir/Stow.h"
+
+#define GET_OP_CLASSES
+#include "ir/StowLinearOps.h.inc"

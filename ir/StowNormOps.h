@@ -1,0 +1,7 @@
+// Normalizations and their gradients.
+#pragma once
+
+#include "ir/Stow.h"
+
+#define GET_OP_CLASSES
+#include "ir/StowNormOps.h.inc"

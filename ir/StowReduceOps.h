@@ -1,0 +1,7 @@
+// Reductions.
+#pragma once
+
+#include "ir/Stow.h"
+
+#define GET_OP_CLASSES
+#include "ir/StowReduceOps.h.inc"
