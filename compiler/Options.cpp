@@ -226,8 +226,8 @@ void addDeviceFlags(CommandLine &flags, CompileOptions &options) {
 /// What the step does not do, what it may take, and what is printed of it.
 void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("frozen", "TYPES",
-              "what frozen parameters are stored in: auto, f32, bf16, f16, or PATTERN:TYPE, "
-              "several with commas",
+              "what frozen parameters are stored in: auto, f32, bf16, f16, int8, nf4, or "
+              "PATTERN:TYPE, several with commas",
               [&](const std::string &text) { options.frozenTypes = splitList(text); });
   flags.flag("freeze-batch-norm", "normalize with the running statistics in training too",
              [&] { options.freezeBatchNorm = true; });

@@ -175,6 +175,9 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   StoreFrozenPassOptions frozen;
   frozen.types.assign(options.frozenTypes.begin(), options.frozenTypes.end());
   manager.addPass(createStoreFrozenPass(frozen));
+  QuantizeFrozenPassOptions quantized;
+  quantized.types.assign(options.frozenTypes.begin(), options.frozenTypes.end());
+  manager.addPass(createQuantizeFrozenPass(quantized));
   manager.addPass(createVerifyStepPass());
 }
 

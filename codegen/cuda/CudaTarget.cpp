@@ -10,6 +10,7 @@
 #include "ir/StowLinearOps.h"
 #include "ir/StowNormOps.h"
 #include "ir/StowPoolOps.h"
+#include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/SumFactors.h"
@@ -305,7 +306,7 @@ OrderWish CudaTarget::orderWish(Operation *op) const {
     return isForTensorCores(op) ? OrderWish::ChannelsLast : OrderWish::RowMajor;
   if (isa<MatmulOp>(op) || isAttention(op))
     return OrderWish::Matrices;
-  if (isa<EmbeddingOp, EmbeddingGradOp>(op))
+  if (isa<DequantizeOp, EmbeddingOp, EmbeddingGradOp>(op))
     return OrderWish::RowMajor;
   const bool isOfImages = isa<MaxPoolOp, MaxPoolTrainingOp, MaxPoolGradOp, AvgPoolOp, AvgPoolGradOp,
                               ChannelMomentsOp, BatchNormScaleGradOp, ChannelWindowSumOp,

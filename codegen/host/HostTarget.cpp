@@ -9,6 +9,7 @@
 #include "ir/StowNormOps.h"
 #include "ir/StowNormPoolOps.h"
 #include "ir/StowPoolOps.h"
+#include "ir/StowQuantizeOps.h"
 #include "ir/StowShapeOps.h"
 #include "ir/StowStatisticsOps.h"
 #include "runtime/base/Error.h"
@@ -140,7 +141,8 @@ OrderWish HostTarget::orderWish(Operation *op) const {
     return OrderWish::ChannelsLast;
   if (isa<MatmulOp, AttentionOp, AttentionGradientOp>(op))
     return OrderWish::Matrices;
-  return isa<EmbeddingOp, EmbeddingGradOp>(op) ? OrderWish::RowMajor : OrderWish::None;
+  return isa<DequantizeOp, EmbeddingOp, EmbeddingGradOp>(op) ? OrderWish::RowMajor
+                                                             : OrderWish::None;
 }
 
 bool HostTarget::takesType(Operation *op, unsigned position, FloatType type) const {

@@ -8,6 +8,7 @@
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowLossOps.h"
+#include "ir/StowQuantizeOps.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -66,28 +67,52 @@ std::vector<float> asFloats(const std::vector<char> &bytes, DType type, int64_t 
   return floats;
 }
 
+/// Those of `value`, as f32.
+FailureOr<std::vector<float>> floatsOf(ElementsAttr value, Location location) {
+  std::vector<char> own;
+  if (failed(appendElements(own, value, location)))
+    return failure();
+  auto type = cast<RankedTensorType>(value.getType());
+  return asFloats(own, dtypeOf(type.getElementType()), type.getNumElements());
+}
+
+/// Makes room for `bytes` more, and returns where it starts.
+uint64_t extend(std::vector<char> &constants, Bytes bytes) {
+  const uint64_t offset = alignUp(constants.size(), 64);
+  constants.resize(offset + bytes);
+  return offset;
+}
+
 /// Appends the elements as they are stored, a frozen parameter's perhaps in another float type, and returns where they start.
 FailureOr<uint64_t> appendData(std::vector<char> &constants, ElementsAttr value, DType stored,
                                Location location) {
-  constants.resize(alignUp(constants.size(), 64));
-  const uint64_t offset = constants.size();
-  const DType given = dtypeOf(cast<RankedTensorType>(value.getType()).getElementType());
-  if (given == stored) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (dtypeOf(type.getElementType()) == stored) {
+    const uint64_t offset = extend(constants, 0);
     if (failed(appendElements(constants, value, location)))
       return failure();
     return offset;
   }
-  std::vector<char> own;
-  if (failed(appendElements(own, value, location)))
+  auto floats = floatsOf(value, location);
+  if (failed(floats))
     return failure();
-  const int64_t count = cast<ShapedType>(value.getType()).getNumElements();
-  const std::vector<float> floats = asFloats(own, given, count);
-  constants.resize(offset + count * sizeOf(stored));
+  const uint64_t offset = extend(constants, type.getNumElements() * sizeOf(stored));
   char *place = constants.data() + offset;
   if (stored == DType::F32)
-    std::memcpy(place, floats.data(), floats.size() * sizeof(float));
+    std::memcpy(place, floats->data(), floats->size() * sizeof(float));
   else
-    narrow(stored, floats.data(), reinterpret_cast<uint16_t *>(place), count);
+    narrow(stored, floats->data(), reinterpret_cast<uint16_t *>(place), type.getNumElements());
+  return offset;
+}
+
+FailureOr<uint64_t> appendQuantized(std::vector<char> &constants, ElementsAttr value,
+                                    Quantization scheme, Location location) {
+  auto floats = floatsOf(value, location);
+  if (failed(floats))
+    return failure();
+  const uint64_t offset =
+      extend(constants, partsOf(scheme, static_cast<int64_t>(floats->size())).size);
+  quantize(scheme, *floats, constants.data() + offset);
   return offset;
 }
 
@@ -219,6 +244,8 @@ private:
     tensor.kind = bufferKindOf(kind);
     tensor.place = place(context, argument);
     tensor.saved = !context.graph.getArgAttr(index, kUnsavedAttr);
+    if (auto numbers = quantizedNumbers(context.graph.getArgAttr(index, kQuantizedAttr)))
+      tensor.quantized = QuantizedTensor{numbers->scheme, numbers->type.getShape().vec()};
     if (failed(buildInit(context.graph.getArgAttr(index, kInitAttr), argument.getLoc(), tensor)))
       return failure();
     built.program.state.push_back(std::move(tensor));
@@ -238,7 +265,10 @@ private:
     if (!elements)
       return emitError(location) << "state \"" << tensor.name << "\" has no initial value";
     tensor.init.kind = Init::Kind::Data;
-    auto offset = appendData(built.constants, elements, tensor.place.dtype, location);
+    auto offset =
+        tensor.quantized
+            ? appendQuantized(built.constants, elements, tensor.quantized->scheme, location)
+            : appendData(built.constants, elements, tensor.place.dtype, location);
     if (failed(offset))
       return failure();
     tensor.init.dataOffset = *offset;

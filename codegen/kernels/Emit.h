@@ -185,6 +185,7 @@ void addLossKernels(KernelTable &table);
 void addMapKernels(KernelTable &table);
 void addNormKernels(KernelTable &table);
 void addPoolKernels(KernelTable &table);
+void addQuantizeKernels(KernelTable &table);
 void addResampleKernels(KernelTable &table);
 void addWindowKernels(KernelTable &table);
 

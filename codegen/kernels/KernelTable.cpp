@@ -35,7 +35,7 @@ const KernelTable &KernelTable::all() {
     for (auto *add :
          {addAttentionKernels, addCopyKernels, addDepthwiseKernels, addEmbeddingKernels,
           addFoldKernels, addGridSampleKernels, addIndexKernels, addLossKernels, addMapKernels,
-          addNormKernels, addPoolKernels, addResampleKernels, addWindowKernels})
+          addNormKernels, addPoolKernels, addQuantizeKernels, addResampleKernels, addWindowKernels})
       add(all);
     return all;
   }();

@@ -10,6 +10,7 @@
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowLinearOps.h"
+#include "ir/StowQuantizeOps.h"
 #include "ir/StowShapeOps.h"
 #include "passes/layout/Orders.h"
 #include "passes/layout/Passes.h"
@@ -116,7 +117,7 @@ private:
             [&](auto conv) { return assignConvolution(*conv, conv.getWeightMutable()); })
         .Case<Conv2dGradWeightOp>(
             [&](Conv2dGradWeightOp conv) { return assignConvolutionGradWeight(conv); })
-        .Case<EmbeddingOp, EmbeddingGradOp>(
+        .Case<DequantizeOp, EmbeddingOp, EmbeddingGradOp>(
             [&](auto indexed) { return assignRowMajor(*indexed.getOperation()); })
         .Case<CastOp>([&](CastOp cast) { return assignCast(cast); })
         .Case<MatmulOp>([&](MatmulOp matmul) { return assignMatmul(matmul); })

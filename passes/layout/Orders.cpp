@@ -4,6 +4,7 @@
 #include "ir/StowAttentionOps.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowLinearOps.h"
+#include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
 #include "ir/StowResampleOps.h"
 #include "ir/StowShapeOps.h"
@@ -45,9 +46,9 @@ bool isUpdate(Operation *op) {
 
 SmallVector<Value> Orders::groupedValues(Operation *op) {
   if (isConvolution(op) || isUpdate(op) || op->getNumResults() == 0 ||
-      isa<MatmulOp, AttentionOp, AttentionGradientOp, EmbeddingOp, EmbeddingGradOp, ReshapeOp,
-          TransposeOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, GridSampleOp, GridSampleGradInputOp,
-          GridSampleGradGridOp, ConstantOp>(op))
+      isa<MatmulOp, AttentionOp, AttentionGradientOp, DequantizeOp, EmbeddingOp, EmbeddingGradOp,
+          ReshapeOp, TransposeOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, GridSampleOp,
+          GridSampleGradInputOp, GridSampleGradGridOp, ConstantOp>(op))
     return {};
   // An elementwise op's space is its result's; a library's or a row kernel's is its operand's.
   bool elementwise = isa<ElementwiseOpInterface>(op);

@@ -1,6 +1,7 @@
 #include "passes/order/CostModel.h"
 
 #include "ir/StowKernelOps.h"
+#include "ir/StowLinearOps.h"
 #include "ir/StowReduceOps.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"

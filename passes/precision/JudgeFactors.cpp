@@ -177,6 +177,7 @@ private:
 
 void registerPrecisionPasses() {
   registerPass([] { return createJudgeFactorsPass(); });
+  registerPass([] { return createQuantizeFrozenPass(); });
   registerPass([] { return createStoreFrozenPass(); });
 }
 

@@ -98,7 +98,33 @@ def StoreFrozenPass : Pass<"stow-store-frozen", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    ListOption<"types", "types", "std::string", "PATTERN:TYPE, of auto, f32, bf16 and f16">,
+    ListOption<"types", "types", "std::string", "PATTERN:TYPE, of auto, f32, bf16, f16, int8 and nf4">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+def QuantizeFrozenPass : Pass<"stow-quantize-frozen", "::mlir::ModuleOp"> {
+  let summary = "Store matrices that are not trained in blocks of 4 or 8 bits";
+  let description = [{
+    What: `frozen` arguments to which a rule of `types` gives int8 or nf4, and which nothing but products reads in any graph,
+    become bytes (`runtime/base/Quantization.h`); each product gets a stow.dequantize of its own, of the type that it read, right
+    before it. Others stay as stow-store-frozen has left them: tables, vectors, and what has no multiple of 128 elements. All stay,
+    with a warning, where what is saved is less than the largest matrix in 16 bits: so no arena grows. Initial values stay as they
+    are and are quantized when the program is made or a distribution is drawn; `stow.quantized` says what the bytes are.
+
+    Requires: the step form without layouts, after stow-store-frozen.
+    Ensures: the step form.
+
+    ```mlir
+    // %w is of kind frozen
+    %0 = stow.matmul %x, %w {...} : (tensor<8x128xbf16>, tensor<128x128xbf16>) -> tensor<8x128xbf16>
+    // becomes
+    %n = stow.dequantize %w {scheme = "nf4", reading = 0 : i64} : (tensor<8456xi8>) -> tensor<128x128xbf16>
+    %0 = stow.matmul %x, %n {...} : (tensor<8x128xbf16>, tensor<128x128xbf16>) -> tensor<8x128xbf16>
+    ```
+  }];
+  let options = [
+    ListOption<"types", "types", "std::string", "as of stow-store-frozen">,
   ];
   let dependentDialects = ["::stow::StowDialect"];
 }

@@ -5,15 +5,12 @@
 //
 // Where every reader computes with 16 bits, storing them takes no second copy and changes no result. A type that is asked for,
 // or that the file's own values have, holds whatever reads them; who needs f32 converts.
-#include "ir/Graphs.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowEmbeddingOps.h"
+#include "passes/precision/FrozenRules.h"
 #include "passes/precision/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringSwitch.h"
-#include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 
@@ -22,28 +19,6 @@ namespace stow {
 #include "passes/precision/Passes.h.inc"
 
 namespace {
-
-/// What --frozen says of the parameters that a pattern matches.
-struct Rule {
-  llvm::GlobPattern pattern;
-  std::string text;
-  FloatType type; ///< null: as without a rule
-  bool isUsed = false;
-};
-
-FloatType typeNamed(StringRef word, MLIRContext *context) {
-  return llvm::StringSwitch<FloatType>(word)
-      .Case("f32", Float32Type::get(context))
-      .Case("bf16", BFloat16Type::get(context))
-      .Case("f16", Float16Type::get(context))
-      .Default({});
-}
-
-/// A frozen parameter, in every graph that has it.
-struct Frozen {
-  SmallVector<BlockArgument> arguments;
-  FloatType stored; ///< that the file's values have, where it says so
-};
 
 /// The type of 16 bits that a reader computes with: the one that it converts to, or that the other factor of a product has, which
 /// takes its factors in both.
@@ -67,9 +42,9 @@ FloatType typeRead(OpOperand &use) {
 }
 
 /// The type that every reader computes with; none where they differ, or where nothing reads the parameter.
-FloatType typeOfAllReaders(const Frozen &frozen) {
+FloatType typeOfAllReaders(ArrayRef<BlockArgument> arguments) {
   FloatType common;
-  for (BlockArgument argument : frozen.arguments)
+  for (BlockArgument argument : arguments)
     for (OpOperand &use : argument.getUses()) {
       const FloatType type = typeRead(use);
       if (!type || (common && type != common))
@@ -159,17 +134,18 @@ struct StoreFrozenPass : impl::StoreFrozenPassBase<StoreFrozenPass> {
   using StoreFrozenPassBase::StoreFrozenPassBase;
 
   void runOnOperation() override {
-    SmallVector<Rule> rules;
-    if (failed(readRules(rules)))
+    auto rules = readFrozenRules(getOperation(), types);
+    if (failed(rules))
       return signalPassFailure();
-    llvm::MapVector<StringAttr, Frozen> parameters = findFrozen();
-    for (auto &[name, frozen] : parameters)
-      if (FloatType type = typeFor(name.getValue(), frozen, rules))
-        for (BlockArgument argument : frozen.arguments)
+    const auto parameters = frozenParameters(getOperation());
+    for (const auto &[name, arguments] : parameters)
+      if (FloatType type = typeFor(name, arguments, *rules))
+        for (BlockArgument argument : arguments)
           if (tensorType(argument).getElementType() != type)
             Storing(argument, type).run();
-    for (const Rule &rule : rules)
-      if (!rule.isUsed) {
+    for (const FrozenRule &rule : *rules)
+      if (llvm::none_of(parameters,
+                        [&](const auto &entry) { return rule.pattern.match(entry.first); })) {
         getOperation().emitError() << "no frozen parameter matches --frozen=" << rule.text
                                    << "; --list-parameters names them, --freeze freezes more";
         signalPassFailure();
@@ -177,50 +153,17 @@ struct StoreFrozenPass : impl::StoreFrozenPassBase<StoreFrozenPass> {
   }
 
 private:
-  /// "PATTERN:TYPE", or a type alone for all.
-  LogicalResult readRules(SmallVectorImpl<Rule> &rules) {
-    for (const std::string &text : types) {
-      auto [pattern, word] = StringRef(text).rsplit(':');
-      if (word.empty())
-        std::swap(pattern, word);
-      auto glob = llvm::GlobPattern::create(pattern.empty() ? "*" : pattern);
-      FloatType type = typeNamed(word, &getContext());
-      if (!glob || (!type && word != "auto")) {
-        const std::string why =
-            glob ? "expected auto, f32, bf16 or f16 as its type" : llvm::toString(glob.takeError());
-        return getOperation().emitError() << "--frozen=" << text << ": " << why;
-      }
-      rules.push_back({std::move(*glob), text, type});
+  /// Without a rule that says a type the file's own, else what loses nothing. Null: as it is.
+  static FloatType typeFor(StringRef name, ArrayRef<BlockArgument> arguments,
+                           ArrayRef<FrozenRule> rules) {
+    if (const FrozenRule *rule = ruleFor(name, rules); rule && rule->type)
+      return rule->type;
+    for (BlockArgument argument : arguments) {
+      auto graph = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+      if (auto stored = graph.getArgAttrOfType<TypeAttr>(argument.getArgNumber(), kStoredAttr))
+        return dyn_cast<FloatType>(stored.getValue());
     }
-    return success();
-  }
-
-  llvm::MapVector<StringAttr, Frozen> findFrozen() {
-    llvm::MapVector<StringAttr, Frozen> parameters;
-    for (auto graph : getOperation().getOps<func::FuncOp>())
-      for (BlockArgument argument : graph.getArguments()) {
-        const unsigned index = argument.getArgNumber();
-        if (kindOfArgument(graph, index) != ArgumentKind::Frozen)
-          continue;
-        Frozen &frozen = parameters[graph.getArgAttrOfType<StringAttr>(index, kNameAttr)];
-        frozen.arguments.push_back(argument);
-        if (auto stored = graph.getArgAttrOfType<TypeAttr>(index, kStoredAttr))
-          frozen.stored = dyn_cast<FloatType>(stored.getValue());
-      }
-    return parameters;
-  }
-
-  /// The last rule that matches decides; without one the file's own type, else what loses nothing. Null: as it is.
-  static FloatType typeFor(StringRef name, const Frozen &frozen, MutableArrayRef<Rule> rules) {
-    const Rule *last = nullptr;
-    for (Rule &rule : rules)
-      if (rule.pattern.match(name)) {
-        rule.isUsed = true;
-        last = &rule;
-      }
-    if (last && last->type)
-      return last->type;
-    return frozen.stored ? frozen.stored : typeOfAllReaders(frozen);
+    return typeOfAllReaders(arguments);
   }
 };
 

@@ -10,6 +10,7 @@
 #include "ir/StowNormPoolOps.h"
 #include "ir/StowOptimizerOps.h"
 #include "ir/StowPoolOps.h"
+#include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
 #include "ir/StowResampleOps.h"
 #include "ir/StowStatisticsOps.h"
@@ -69,6 +70,15 @@ LogicalResult checkArgument(func::FuncOp graph, unsigned index, ArrayRef<Argumen
     llvm::interleaveComma(kinds, diagnostic,
                           [&](ArgumentKind known) { diagnostic << stringifyArgumentKind(known); });
     return diagnostic;
+  }
+  if (Attribute attr = graph.getArgAttr(index, kQuantizedAttr)) {
+    const auto numbers = quantizedNumbers(attr);
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!numbers || kind != ArgumentKind::Frozen || !tensor ||
+        !tensor.getElementType().isInteger(8) ||
+        tensor.getNumElements() != partsOf(numbers->scheme, numbers->type.getNumElements()).size)
+      return error() << "of type " << type << " is not what stow.quantized says: " << attr;
+    type = numbers->type;
   }
   bool isConstant = graph.getArgAttr(index, kUnsavedAttr) != nullptr;
   if (auto expected = kindMismatch(*kind, isConstant, type))

@@ -22,16 +22,26 @@ def is_configuration(model: Any) -> bool:
     return type(model).__module__.startswith("transformers.") and hasattr(model, "model_type")
 
 
-def configured(model: Any, shapes: Any, method: Any) -> "tuple[Any, Any]":
-    """The module and the example in the place of a configuration and (batch, tokens); everything else as it is."""
+def configured(model: Any, shapes: Any, method: Any, options: "dict[str, Any]") -> "tuple[Any, Any, dict[str, Any]]":
+    """The module and the example in the place of a configuration and (batch, tokens), and `options` with what the method says of frozen
+    parameters; everything else as it is."""
     if not is_configuration(model):
         if method is not None:
             raise StowageError("method= says how the model of a configuration is tuned; a module is planned as it is: freeze its parameters, or "
                                "give it adapters (peft.get_peft_model)")  # fmt: skip
-        return model, shapes
+        return model, shapes, options
     configuration = _configuration_of(model)
     module = _tuned(_module_of(configuration), method)
-    return module, shapes if isinstance(shapes, Mapping) else _example(module, configuration, shapes)
+    if method == "qlora":
+        options = {**options, "frozen": ",".join([*_quantized(module), *([options["frozen"]] if options.get("frozen") else [])])}
+    return module, shapes if isinstance(shapes, Mapping) else _example(module, configuration, shapes), options
+
+
+def _quantized(module: Any) -> "list[str]":
+    """Matrices in nf4, but for that of the output: as Transformers loads a model in 4 bits."""
+    output = _base(module).get_output_embeddings()
+    of_output = [name for name, parameter in module.named_parameters() if output is not None and parameter is output.weight]
+    return ["nf4", *(f"{name}:auto" for name in of_output)]
 
 
 def _configuration_of(model: Any) -> Any:
@@ -65,7 +75,7 @@ def _module_of(configuration: Any) -> Any:
 
 
 def _tuned(module: Any, method: Any) -> Any:
-    """With adapters: "lora" is PEFT's with its own defaults, an object is a configuration of PEFT."""
+    """With adapters: "lora" and "qlora" are PEFT's with its own defaults, an object is a configuration of PEFT."""
     if method is None or method == "full":
         return module
     try:
@@ -74,8 +84,8 @@ def _tuned(module: Any, method: Any) -> Any:
         raise StowageError("adapters are PEFT's, which is not installed: pip install peft") from None
     if isinstance(method, peft.PeftConfig):
         return peft.get_peft_model(module, method)
-    if method != "lora":
-        raise StowageError(f"method={method!r}: expected \"full\", \"lora\" or a configuration of PEFT, like peft.LoraConfig(r=16)")
+    if method not in ("lora", "qlora"):
+        raise StowageError(f"method={method!r}: expected \"full\", \"lora\", \"qlora\" or a configuration of PEFT, like peft.LoraConfig(r=16)")
     try:
         return peft.get_peft_model(module, peft.LoraConfig())
     except ValueError as error:  # that knows no layers of this kind of model

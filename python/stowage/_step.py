@@ -159,9 +159,9 @@ def plan(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer:
          **options: Any) -> Plan:  # fmt: skip
     """The plan of a step, without code: will it fit? Arguments as for `compile`, and the module may be without weights: on PyTorch's
     meta device, or of fake tensors; or a configuration of Transformers, or its file, with (batch, tokens) as example, and with adapters by
-    method="lora". `options` are the other flags of `stowage plan` by name: target="cuda:h100", precision="bf16",
+    method="lora" or "qlora". `options` are the other flags of `stowage plan` by name: target="cuda:h100", precision="bf16",
     card="24GiB". `plan.verdict` says whether the step fits the card; with fit=True it is DoesNotFit where it does not."""
-    model, example_inputs = configured(model, example_inputs, method)
+    model, example_inputs, options = configured(model, example_inputs, method, options)
     asks_batch = batch is not None or accumulate != 1 or any(flag.startswith(("--batch", "--accumulate")) for flag in flags)
     if dynamic_batch and not asks_batch and _is_module(model):
         dynamic_batch = not _is_one_sample(example_inputs)
@@ -174,7 +174,7 @@ def frontier(model: Any, example_inputs: Any = None, *, loss: Any = None, optimi
              threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True,
              binary: Any = None, method: Any = None, **options: Any) -> "list[dict[str, Any]]":  # fmt: skip
     """Time against memory, as `Step.frontier` has it, of what `plan` takes."""
-    model, example_inputs = configured(model, example_inputs, method)
+    model, example_inputs, options = configured(model, example_inputs, method, options)
     return _frontier(_Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch))
 
 
@@ -182,7 +182,7 @@ def max_batch(model: Any, example_inputs: Any = None, *, memory_budget: Any, los
               threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), binary: Any = None,
               method: Any = None, **options: Any) -> int:  # fmt: skip
     """The largest batch whose step fits the budget, of what `plan` takes."""
-    model, example_inputs = configured(model, example_inputs, method)
+    model, example_inputs, options = configured(model, example_inputs, method, options)
     source = _Source(model, example_inputs, loss, optimizer, None, threads, target_cpu, flags, options, binary, dynamic_batch=True)
     return _max_batch(source, memory_budget)
 

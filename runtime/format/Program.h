@@ -15,6 +15,7 @@
 #pragma once
 
 #include "runtime/base/Joining.h"
+#include "runtime/base/Quantization.h"
 #include "runtime/format/Loss.h"
 #include "runtime/format/Optimizer.h"
 #include "runtime/format/Plan.h"
@@ -49,7 +50,8 @@ struct StateTensor {
   BufferKind kind = BufferKind::Parameter;
   Operand place;
   Init init;
-  bool saved = true; ///< written by --save and restored by --resume
+  bool saved = true;                             ///< written by --save and restored by --resume
+  std::optional<QuantizedTensor> quantized = {}; ///< what the bytes at `place` stand for
 };
 
 /// What the host writes before each run of a graph.

@@ -98,7 +98,26 @@ Json stateJson(const StateTensor &tensor) {
   init["data_offset"] = tensor.init.dataOffset;
   json["init"] = std::move(init);
   json["saved"] = tensor.saved;
+  if (tensor.quantized) {
+    json["quantized"]["scheme"] = nameOf(tensor.quantized->scheme);
+    json["quantized"]["shape"] = tensor.quantized->shape;
+  }
   return json;
+}
+
+QuantizedTensor quantizedFrom(const JsonNode &node, const Operand &place) {
+  QuantizedTensor tensor;
+  const auto scheme = quantizationNamed(node.text("scheme"));
+  if (!scheme)
+    node.fail("scheme", "expected nf4 or int8, found " + node.text("scheme"));
+  tensor.scheme = *scheme;
+  tensor.shape = node.counts("shape");
+  const int64_t elements = elementCount(tensor.shape);
+  if (!isQuantizable(elements) || sizeOf(place.dtype) != 1 ||
+      elementCount(place.shape) != partsOf(*scheme, elements).size)
+    node.fail("shape", concat("has ", elements, " elements, which are not ",
+                              elementCount(place.shape), " bytes in ", nameOf(*scheme)));
+  return tensor;
 }
 
 StateTensor stateFrom(const JsonNode &node) {
@@ -113,6 +132,8 @@ StateTensor stateFrom(const JsonNode &node) {
   tensor.init.b = init.number("b");
   tensor.init.dataOffset = init.unsignedInteger("data_offset");
   tensor.saved = node.boolean("saved");
+  if (node.has("quantized"))
+    tensor.quantized = quantizedFrom(node.at("quantized"), tensor.place);
   return tensor;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 #include "runtime/data/Element.h"
+#include "runtime/program/QuantizedState.h"
 
 #include <algorithm>
 #include <charconv>
@@ -161,8 +162,9 @@ void restoreState(Executor &executor, const SafetensorsFile &file, Restore what)
     const SafetensorsTensor *found = file.find(tensor.name);
     if (!found)
       note("'" + tensor.name + "' is missing");
-    else if (found->shape != tensor.place.shape ||
-             !isConvertible(elementTypeOf(found->dtype), tensor.place.dtype))
+    else if (!isNumbersOf(tensor, elementTypeOf(found->dtype), found->shape) &&
+             (found->shape != tensor.place.shape ||
+              !isConvertible(elementTypeOf(found->dtype), tensor.place.dtype)))
       note("'" + tensor.name + "': expected " + typeText(tensor.place.dtype, tensor.place.shape) +
            ", found " + typeText(found->dtype, found->shape));
     else
@@ -175,6 +177,12 @@ void restoreState(Executor &executor, const SafetensorsFile &file, Restore what)
   std::vector<uint64_t> staging; // aligned, in the tensor's own type
   for (const StateTensor *tensor : wanted) {
     const SafetensorsTensor &found = *file.find(tensor->name);
+    if (const ElementType type = elementTypeOf(found.dtype);
+        isNumbersOf(*tensor, type, found.shape)) {
+      executor.writeTensor(tensor->place,
+                           quantizedBytes(*tensor->quantized, type, found.bytes.data()).data());
+      continue;
+    }
     int64_t count = elementCount(found.shape);
     const void *source = found.bytes.data();
     bool isAligned = reinterpret_cast<uintptr_t>(source) % sizeOf(found.dtype) == 0;

@@ -6,6 +6,7 @@
 #include "runtime/device/CheckedDevice.h"
 #include "runtime/program/Init.h"
 #include "runtime/program/NextInputs.h"
+#include "runtime/program/QuantizedState.h"
 
 #include <algorithm>
 #include <utility>
@@ -146,6 +147,8 @@ struct Executor::Impl {
     if (state.init.kind == Init::Kind::Data)
       return write(state.place, image.constants.data() + state.init.dataOffset);
     uint64_t key = tensorKey(seed, state.name);
+    if (state.quantized)
+      return initializeQuantized(state, key);
     forEachPart(state.place, [&](const Operand &part, int64_t first) {
       TensorUpload upload(*device, part);
       int64_t count = elementCount(part.shape);
@@ -161,6 +164,21 @@ struct Executor::Impl {
       });
       upload.finish();
     });
+  }
+
+  void initializeQuantized(const StateTensor &state, uint64_t key) {
+    std::vector<double> values(static_cast<size_t>(elementCount(state.quantized->shape)));
+    parallelFor(
+        (values.size() + initChunk - 1) / initChunk, threads, [&](int64_t chunk, int64_t last) {
+          for (; chunk < last; ++chunk) {
+            const int64_t begin = chunk * initChunk;
+            const int64_t end = std::min(begin + initChunk, static_cast<int64_t>(values.size()));
+            initialValues(state.init, key, begin, end - begin, values.data() + begin);
+          }
+        });
+    write(state.place, quantizedBytes(*state.quantized, elementTypeOf(DType::F64),
+                                      reinterpret_cast<const char *>(values.data()))
+                           .data());
   }
 
   void write(const Operand &place, const void *rowMajor) {

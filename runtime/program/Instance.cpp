@@ -3,6 +3,7 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/program/Evaluator.h"
+#include "runtime/program/QuantizedState.h"
 
 #include <cmath>
 #include <numeric>
@@ -193,6 +194,10 @@ void Instance::readState(size_t index, void *rowMajor) const {
 void Instance::writeState(size_t index, const HostArray &array) {
   const StateTensor &tensor = program().state.at(index);
   const Operand &place = tensor.place;
+  if (isNumbersOf(tensor, array.type, array.shape))
+    return executor.writeTensor(
+        place, quantizedBytes(*tensor.quantized, array.type, static_cast<const char *>(array.data))
+                   .data());
   if (array.shape != place.shape || !isConvertible(array.type, place.dtype)) {
     auto text = [](const std::string &type, const Shape &shape) {
       return concat(type, "[", joined(shape, ","), "]");

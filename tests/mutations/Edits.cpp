@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 #include <cstring>
+#include <iomanip>
+#include <sstream>
 
 namespace stow::test {
 

@@ -174,7 +174,7 @@ class Frozen(unittest.TestCase):
         plan = stowage.plan(self.module, self.ids, loss="cross-entropy", frozen="bf16,norm.*:f32,*.bias:f16")
         types = of_frozen(plan)
         self.assertEqual((types["head.weight"], types["norm.weight"], types["wide.base.bias"]), ("bf16", "f32", "f16"))
-        for wrong, words in (("fp8", "expected auto, f32, bf16 or f16"), ("hed.*:bf16", "no frozen parameter matches")):
+        for wrong, words in (("fp8", "expected auto, f32, bf16, f16, int8 or nf4"), ("hed.*:bf16", "no frozen parameter matches")):
             with self.assertRaisesRegex(stowage.StowageError, words):
                 stowage.plan(self.module, self.ids, loss="cross-entropy", frozen=wrong)
 

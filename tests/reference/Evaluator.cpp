@@ -74,6 +74,7 @@ Rule ruleFor(StringRef opName) {
     addNormRules(all);
     addOptimizerRules(all);
     addPoolRules(all);
+    addQuantizeRules(all);
     addReduceRules(all);
     addResampleRules(all);
     addShapeRules(all);

@@ -18,6 +18,7 @@ void addLossRules(Rules &rules);
 void addNormRules(Rules &rules);
 void addOptimizerRules(Rules &rules);
 void addPoolRules(Rules &rules);
+void addQuantizeRules(Rules &rules);
 void addReduceRules(Rules &rules);
 void addResampleRules(Rules &rules);
 void addShapeRules(Rules &rules);

@@ -1,0 +1,60 @@
+#include "ir/StowQuantizeOps.h"
+#include "ir/OpGroup.h"
+
+#include "runtime/base/Quantization.h"
+
+using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "ir/StowQuantizeOps.cpp.inc"
+
+void stow::addQuantizeOps(StowDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/StowQuantizeOps.cpp.inc"
+      >(dialect);
+}
+
+namespace stow {
+
+LogicalResult DequantizeOp::verify() {
+  const std::optional<Quantization> scheme = quantizationNamed(getScheme());
+  if (!scheme) // C1
+    return emitOpError() << "expects \"nf4\" or \"int8\" as its scheme, found \"" << getScheme()
+                         << "\"";
+  const int64_t elements = tensorType(getY()).getNumElements();
+  if (!isQuantizable(elements)) // C2
+    return emitOpError() << "expects a multiple of " << 2 * kQuantizedBlock << " elements, found "
+                         << elements;
+  RankedTensorType x = tensorType(getX());
+  const int64_t bytes = partsOf(*scheme, elements).size;
+  if (!x.getElementType().isInteger(8) || x.getRank() != 1 || x.getNumElements() != bytes) // C3
+    return emitOpError() << "expects " << bytes << " elements of i8 for " << elements
+                         << " numbers in " << getScheme() << ", found " << x;
+  return success();
+}
+
+DictionaryAttr quantizedAttr(MLIRContext *context, Quantization scheme, RankedTensorType numbers) {
+  Builder builder(context);
+  return builder.getDictionaryAttr(
+      {builder.getNamedAttr("scheme", builder.getStringAttr(nameOf(scheme))),
+       builder.getNamedAttr("type", TypeAttr::get(numbers))});
+}
+
+std::optional<QuantizedNumbers> quantizedNumbers(Attribute attr) {
+  auto dictionary = dyn_cast_or_null<DictionaryAttr>(attr);
+  if (!dictionary)
+    return std::nullopt;
+  auto name = dictionary.getAs<StringAttr>("scheme");
+  auto type = dictionary.getAs<TypeAttr>("type");
+  auto numbers = type ? dyn_cast<RankedTensorType>(type.getValue()) : RankedTensorType();
+  const auto scheme = name ? quantizationNamed(name.getValue()) : std::nullopt;
+  if (!scheme || !numbers || !numbers.hasStaticShape() || !isQuantizable(numbers.getNumElements()))
+    return std::nullopt;
+  return QuantizedNumbers{*scheme, numbers};
+}
+
+/// A product for each element; its level is looked up.
+double DequantizeOp::getFlops() { return static_cast<double>(tensorType(getY()).getNumElements()); }
+
+} // namespace stow

@@ -1,0 +1,221 @@
+#include "runtime/base/Quantization.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace stow {
+namespace {
+
+constexpr Bytes kFloatBytes = 4;
+
+int64_t quotientUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+float largest(std::span<const float> values) {
+  float most = 0;
+  for (float value : values)
+    most = std::max(most, std::fabs(value));
+  return most;
+}
+
+/// The middles between neighbouring levels: a number is at the level whose number is that of the middles below it.
+const std::array<float, 15> &normalMiddles() {
+  static const std::array<float, 15> middles = [] {
+    std::array<float, 15> result;
+    for (size_t i = 0; i < result.size(); ++i)
+      result[i] = (normalLevels()[i] + normalLevels()[i + 1]) / 2;
+    return result;
+  }();
+  return middles;
+}
+
+uint8_t normalCode(float scaled) {
+  uint8_t code = 0;
+  for (float middle : normalMiddles())
+    code += middle < scaled;
+  return code;
+}
+
+/// Of the two levels around `scaled` the nearer one, the lower of two that are as near.
+uint8_t scaleCode(float scaled) {
+  const std::array<float, 256> &levels = scaleLevels();
+  size_t upper = std::lower_bound(levels.begin(), levels.end(), scaled) - levels.begin();
+  if (upper == 0)
+    return 0;
+  if (upper == levels.size() || scaled - levels[upper - 1] <= levels[upper] - scaled)
+    --upper;
+  return static_cast<uint8_t>(upper);
+}
+
+float readFloat(const char *from) {
+  float value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+void writeFloat(float value, char *to) { std::memcpy(to, &value, sizeof(value)); }
+
+/// The scales of nf4's blocks, in 8 bits.
+void storeScales(std::span<const float> scales, const QuantizedParts &parts, char *stored) {
+  double sum = 0;
+  for (float scale : scales)
+    sum += scale;
+  const float mean = static_cast<float>(sum / static_cast<double>(scales.size()));
+  std::vector<float> rest(scales.size());
+  std::transform(scales.begin(), scales.end(), rest.begin(),
+                 [&](float scale) { return scale - mean; });
+  for (size_t begin = 0, block = 0; begin < rest.size(); begin += kScaleBlock, ++block) {
+    const auto these =
+        std::span(rest).subspan(begin, std::min<size_t>(kScaleBlock, rest.size() - begin));
+    const float outer = largest(these);
+    writeFloat(outer, stored + parts.outerScales + block * kFloatBytes);
+    for (size_t i = 0; i < these.size(); ++i)
+      stored[parts.scales + begin + i] =
+          static_cast<char>(scaleCode(outer > 0 ? these[i] / outer : 0));
+  }
+  writeFloat(mean, stored + parts.mean);
+}
+
+float storedScale(const char *stored, const QuantizedParts &parts, int64_t block) {
+  const auto code = static_cast<uint8_t>(stored[parts.scales + block]);
+  const float outer = readFloat(stored + parts.outerScales + block / kScaleBlock * kFloatBytes);
+  const float rest = scaleLevels()[code] * outer;
+  return rest + readFloat(stored + parts.mean);
+}
+
+void quantizeNormal(std::span<const float> values, const QuantizedParts &parts, char *stored) {
+  const int64_t half = static_cast<int64_t>(values.size()) / 2;
+  std::memset(stored, 0, static_cast<size_t>(parts.size));
+  std::vector<float> scales;
+  constexpr float leastScale = 1e-38f; // as bitsandbytes has it: a block of zeros is at level 0
+  for (int64_t begin = 0; begin < 2 * half; begin += kQuantizedBlock) {
+    const auto block = values.subspan(begin, kQuantizedBlock);
+    const float scale = largest(block), inverse = 1 / std::max(scale, leastScale);
+    const bool isUpper = begin >= half;
+    char *codes = stored + (isUpper ? begin - half : begin);
+    for (int64_t i = 0; i < kQuantizedBlock; ++i)
+      codes[i] = static_cast<char>(codes[i] | normalCode(block[i] * inverse) << (isUpper ? 4 : 0));
+    scales.push_back(scale);
+  }
+  storeScales(scales, parts, stored);
+}
+
+void dequantizeNormal(const char *stored, const QuantizedParts &parts, std::span<float> values) {
+  const int64_t count = static_cast<int64_t>(values.size()), half = count / 2;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto byte = static_cast<uint8_t>(stored[i % half]);
+    const float level = normalLevels()[i < half ? byte & 15 : byte >> 4];
+    values[i] = level * storedScale(stored, parts, i / kQuantizedBlock);
+  }
+}
+
+constexpr float kMostInt8 = 127;
+
+void quantizeInt8(std::span<const float> values, const QuantizedParts &parts, char *stored) {
+  const int64_t count = static_cast<int64_t>(values.size());
+  for (int64_t begin = 0; begin < count; begin += kQuantizedBlock) {
+    const auto block = values.subspan(begin, kQuantizedBlock);
+    const float scale = largest(block) / kMostInt8;
+    for (int64_t i = 0; i < kQuantizedBlock; ++i) {
+      const float code = scale > 0 ? std::nearbyint(block[i] / scale) : 0;
+      stored[begin + i] = static_cast<char>(std::clamp(code, -kMostInt8, kMostInt8));
+    }
+    writeFloat(scale, stored + parts.scales + begin / kQuantizedBlock * kFloatBytes);
+  }
+}
+
+void dequantizeInt8(const char *stored, const QuantizedParts &parts, std::span<float> values) {
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(static_cast<int8_t>(stored[i])) *
+                readFloat(stored + parts.scales + i / kQuantizedBlock * kFloatBytes);
+}
+
+} // namespace
+
+std::string_view nameOf(Quantization scheme) {
+  return scheme == Quantization::Nf4 ? "nf4" : "int8";
+}
+
+std::optional<Quantization> quantizationNamed(std::string_view name) {
+  for (Quantization scheme : {Quantization::Nf4, Quantization::Int8})
+    if (nameOf(scheme) == name)
+      return scheme;
+  return std::nullopt;
+}
+
+QuantizedParts partsOf(Quantization scheme, int64_t elements) {
+  const int64_t blocks = quotientUp(elements, kQuantizedBlock);
+  QuantizedParts parts;
+  if (scheme == Quantization::Int8) {
+    parts.scales = elements;
+    parts.size = parts.scales + blocks * kFloatBytes;
+    return parts;
+  }
+  parts.scales = elements / 2;
+  parts.outerScales = quotientUp(parts.scales + blocks, kFloatBytes) * kFloatBytes;
+  parts.mean = parts.outerScales + quotientUp(blocks, kScaleBlock) * kFloatBytes;
+  parts.size = parts.mean + kFloatBytes;
+  return parts;
+}
+
+const std::array<float, 16> &normalLevels() {
+  // QLoRA, appendix E.
+  static const std::array<float, 16> levels = {-1.0f,
+                                               -0.6961928009986877f,
+                                               -0.5250730514526367f,
+                                               -0.39491748809814453f,
+                                               -0.28444138169288635f,
+                                               -0.18477343022823334f,
+                                               -0.09105003625154495f,
+                                               0.0f,
+                                               0.07958029955625534f,
+                                               0.16093020141124725f,
+                                               0.24611230194568634f,
+                                               0.33791524171829224f,
+                                               0.44070982933044434f,
+                                               0.5626170039176941f,
+                                               0.7229568362236023f,
+                                               1.0f};
+  return levels;
+}
+
+const std::array<float, 256> &scaleLevels() {
+  // The dynamic tree of arXiv:2110.02861 with a sign: for each power of ten from 1e-6 to 1 the middles of 2^i equal parts of
+  // [0.1, 1], on both sides of 0, and 0 and 1.
+  static const std::array<float, 256> levels = [] {
+    std::vector<float> list = {0, 1};
+    for (int exponent = 0; exponent < 7; ++exponent) {
+      const int parts = 1 << exponent;
+      const double step = (1.0f - 0.1f) / static_cast<float>(parts);
+      // Rounded once, and counted from the nearer end, as torch.linspace has them.
+      auto boundary = [&](int i) {
+        return static_cast<float>(i < (parts + 1) / 2 ? 0.1f + step * i : 1 - step * (parts - i));
+      };
+      const float power = static_cast<float>(std::pow(10.0, exponent - 6));
+      for (int i = 0; i < parts; ++i) {
+        const float level = power * ((boundary(i) + boundary(i + 1)) / 2);
+        list.push_back(level);
+        list.push_back(-level);
+      }
+    }
+    std::sort(list.begin(), list.end());
+    std::array<float, 256> sorted;
+    std::copy(list.begin(), list.end(), sorted.begin());
+    return sorted;
+  }();
+  return levels;
+}
+
+void quantize(Quantization scheme, std::span<const float> values, char *stored) {
+  const QuantizedParts parts = partsOf(scheme, static_cast<int64_t>(values.size()));
+  scheme == Quantization::Nf4 ? quantizeNormal(values, parts, stored)
+                              : quantizeInt8(values, parts, stored);
+}
+
+void dequantize(Quantization scheme, const char *stored, std::span<float> values) {
+  const QuantizedParts parts = partsOf(scheme, static_cast<int64_t>(values.size()));
+  scheme == Quantization::Nf4 ? dequantizeNormal(stored, parts, values)
+                              : dequantizeInt8(stored, parts, values);
+}
+
+} // namespace stow

@@ -1,0 +1,12 @@
+// RUN: stowage-opt %s | stowage-opt | FileCheck %s
+// RUN: stowage-opt %s --mlir-print-op-generic | stowage-opt | FileCheck %s
+
+// Tests that dequantize prints and parses.
+// CHECK-LABEL: func.func @dequantize
+func.func @dequantize(%x: tensor<76xi8>, %z: tensor<136xi8>) {
+  // CHECK: stow.dequantize %{{.*}} {reading = 0 : i64, scheme = "nf4"} : (tensor<76xi8>) -> tensor<8x16xbf16>
+  %y = stow.dequantize %x {scheme = "nf4", reading = 0 : i64} : (tensor<76xi8>) -> tensor<8x16xbf16>
+  // CHECK: stow.dequantize %{{.*}} {reading = 3 : i64, scheme = "int8"} : (tensor<136xi8>) -> tensor<2x64xf32>
+  %w = stow.dequantize %z {scheme = "int8", reading = 3 : i64} : (tensor<136xi8>) -> tensor<2x64xf32>
+  return
+}

@@ -1,0 +1,98 @@
+// Blocks of few bits against what bitsandbytes makes of the same numbers (python/references/make_quantized.py).
+#include "runtime/base/Quantization.h"
+#include "runtime/data/ArrayFile.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+
+using namespace stow;
+
+namespace {
+
+template <typename Element> std::vector<Element> arrayOf(const ArrayFile &file, const char *name) {
+  const Array array = file.load(name);
+  std::vector<Element> result(array.bytes.size() / sizeof(Element));
+  std::memcpy(result.data(), array.bytes.data(), array.bytes.size());
+  return result;
+}
+
+class Reference : public testing::Test {
+protected:
+  Reference()
+      : file(std::string(STOWAGE_SOURCE_DIR) + "/tests/data/quantized/nf4.npz"),
+        codes(arrayOf<uint8_t>(file, "codes")), count(static_cast<int64_t>(codes.size())),
+        parts(partsOf(Quantization::Nf4, count)) {}
+
+  std::vector<float> numbers() const {
+    std::vector<float> values;
+    for (uint64_t i = 0; i < codes.size(); ++i) {
+      const double spread =
+          static_cast<double>(static_cast<uint32_t>(i * 2654435761u)) / 2147483648.0 - 1;
+      values.push_back(static_cast<float>(0.05 * (spread * spread * spread)));
+    }
+    return values;
+  }
+
+  ArrayFile file;
+  std::vector<uint8_t> codes;
+  int64_t count;
+  QuantizedParts parts;
+};
+
+// Tests that what bitsandbytes has stored stands for the same numbers, to the bit.
+TEST_F(Reference, IsReadAlike) {
+  std::vector<char> stored(parts.size);
+  for (int64_t i = 0; i < count / 2; ++i)
+    stored[i] = static_cast<char>(codes[i] | codes[i + count / 2] << 4);
+  auto copy = [&](const auto &array, Bytes to) {
+    std::memcpy(stored.data() + to, array.data(), array.size() * sizeof(array[0]));
+  };
+  copy(arrayOf<uint8_t>(file, "scale_codes"), parts.scales);
+  copy(arrayOf<float>(file, "outer_scales"), parts.outerScales);
+  copy(arrayOf<float>(file, "mean"), parts.mean);
+  std::vector<float> values(codes.size());
+  dequantize(Quantization::Nf4, stored.data(), values);
+  EXPECT_EQ(values, arrayOf<float>(file, "values"));
+}
+
+// Tests the levels of scales and every code. bitsandbytes looks scales' codes up in a table of 16-bit numbers: between two levels it may take
+// the other one.
+TEST_F(Reference, IsMadeAlike) {
+  EXPECT_THAT(arrayOf<float>(file, "scale_levels"), testing::ElementsAreArray(scaleLevels()));
+  std::vector<char> stored(parts.size);
+  quantize(Quantization::Nf4, numbers(), stored.data());
+  for (int64_t i = 0; i < count; ++i) {
+    const auto byte = static_cast<uint8_t>(stored[i % (count / 2)]);
+    ASSERT_EQ(i < count / 2 ? byte & 15 : byte >> 4, codes[i]) << i;
+  }
+  const auto scales = arrayOf<uint8_t>(file, "scale_codes");
+  for (size_t i = 0; i < scales.size(); ++i)
+    EXPECT_NEAR(static_cast<uint8_t>(stored[parts.scales + i]), scales[i], 1) << i;
+  float mean = 0;
+  std::memcpy(&mean, stored.data() + parts.mean, sizeof(mean));
+  EXPECT_FLOAT_EQ(mean, arrayOf<float>(file, "mean").front());
+}
+
+// Tests that a number is at most half a step from what is read, and what int8's largest and a block of zeros become.
+TEST(Int8, IsNear) {
+  std::vector<float> values(256), found(256);
+  for (int i = 0; i < 192; ++i)
+    values[i] = static_cast<float>(std::sin(i)) * static_cast<float>(1 + i / 64);
+  values[70] = -3;
+  std::vector<char> stored(partsOf(Quantization::Int8, 256).size);
+  quantize(Quantization::Int8, values, stored.data());
+  dequantize(Quantization::Int8, stored.data(), found);
+  for (int block = 0; block < 4; ++block) {
+    float most = 0;
+    for (int i = 0; i < 64; ++i)
+      most = std::max(most, std::fabs(values[block * 64 + i]));
+    for (int i = 0; i < 64; ++i)
+      EXPECT_LE(std::fabs(values[block * 64 + i] - found[block * 64 + i]), most / 127 * 0.5001f);
+  }
+  EXPECT_FLOAT_EQ(found[70], -3);
+  EXPECT_EQ(found[200], 0);
+}
+
+} // namespace
