@@ -67,14 +67,16 @@ def numbers_of(command: str) -> "Iterator[tuple[str, re.Match[str]]]":
 
 
 def kernel_mutations(content: bytes, symbols: "set[str]") -> "Iterator[Mutation]":
-    """Of kernels whose threads work together: half of a block's threads, half of its shared memory."""
+    """Of kernels whose threads work together: one thread of the block alone, since small shapes leave most of it idle; half of what a
+    variable has in shared memory."""
+    blocks = set()
     for shared in re.finditer(rb"\.shared [^;]*?(\w+)\[(\d+)\];", content):
         if symbol := next((symbol for symbol in symbols if f"__wg_{symbol}_".encode() in shared[0]), None):
-            entry = content.index(f".entry {symbol}(".encode())
-            block = re.compile(rb"\.(?:max|req)ntid (\d+)").search(content, entry)
-            for kind, number in (("block", block), ("shared", shared)):
-                group = len(number.groups())
-                yield Mutation(kind, number.start(group), b"%*d" % (len(number[group]), int(number[group]) // 2))
+            yield Mutation("shared", shared.start(2), b"%*d" % (len(shared[2]), int(shared[2]) // 2))
+            block = re.compile(rb"\.(?:max|req)ntid (\d+)").search(content, content.index(f".entry {symbol}(".encode()))
+            if block.start(1) not in blocks:
+                yield Mutation("block", block.start(1), b"%*d" % (len(block[1]), 1))
+            blocks.add(block.start(1))
 
 
 def read_by(content: bytes, symbol: str) -> "set[int]":

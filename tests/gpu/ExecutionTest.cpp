@@ -269,6 +269,32 @@ TEST(Memory, AccessesOutsideAllocations) {
   device.fault(Fault::Kind::IllegalAddress, kernelOf(body), {address, address, address, address});
 }
 
+// Tests that what lies behind a shared variable belongs to no other: padding, and where a driver may put the next one.
+TEST(Memory, AccessesOutsideSharedVariables) {
+  auto body = [](const std::string &access) {
+    return kernelOf(R"(
+    .shared .align 16 .b8 s[4];
+    .shared .align 16 .b8 t[16];
+    mov.u32 %r11, s; mov.u32 %r12, t; mov.u32 %r13, dynamic;
+    )" + access + "\n    ret;",
+                    ".extern .shared .align 16 .b8 dynamic[];\n");
+  };
+  Device device;
+  device.like.dynamicSharedBytes = 8;
+  uint64_t out = device.upload(iota(32));
+  const std::vector<uint64_t> operands(4, out);
+  device.run(
+      body("st.shared.u32 [%r11], 1; st.shared.u32 [%r12+12], 2; st.shared.u32 [%r13+4], 3;"),
+      operands);
+  for (const char *access :
+       {"st.shared.u32 [%r11+4], 1;", "st.shared.u32 [%r11+16], 1;", "st.shared.u32 [%r12+16], 1;",
+        "st.shared.u32 [%r13+8], 1;", "ld.shared.u32 %r10, [%r12+16];",
+        "ld.shared.v2.u32 {%r10, %r14}, [%r11];"})
+    EXPECT_THAT(device.fault(Fault::Kind::IllegalAddress, body(access), operands),
+                HasSubstr("of shared memory"))
+        << access;
+}
+
 TEST(Memory, Misaligned) {
   Device device;
   uint64_t out = device.upload(iota(64));

@@ -1,6 +1,7 @@
 // Blocks: their warps in turn, and the barriers between them.
 #include "runtime/base/Concat.h"
 #include "tests/gpu/execute/Options.h"
+#include "tests/gpu/execute/Resolve.h"
 #include "tests/gpu/execute/Warp.h"
 
 #include <algorithm>
@@ -27,8 +28,7 @@ Block::Block(Worker &worker, uint64_t number)
            static_cast<uint32_t>(number / launch.grid[0] % launch.grid[1]),
            static_cast<uint32_t>(number / launch.grid[0] / launch.grid[1])};
   threads = launch.block[0] * launch.block[1] * launch.block[2];
-  shared.assign(worker.kernel.sharedBytes + launch.dynamicSharedBytes, 0xFF);
-  written.assign(shared.size(), 0);
+  layOutShared();
   unsigned count = (threads + kWarpLanes - 1) / kWarpLanes;
   for (unsigned warp = 0; warp < count; ++warp) {
     unsigned lanes = std::min(kWarpLanes, threads - warp * kWarpLanes);
@@ -37,6 +37,17 @@ Block::Block(Worker &worker, uint64_t number)
   }
   if (worker.races)
     worker.races->forgetShared();
+}
+
+void Block::layOutShared() {
+  const Kernel &kernel = worker.kernel;
+  const uint64_t dynamic = worker.launch.dynamicSharedBytes;
+  shared.assign(kernel.sharedEnd + dynamic, 0xFF);
+  written.assign(shared.size(), kOutside);
+  for (const Extent &variable : kernel.shared)
+    std::fill_n(written.begin() + static_cast<ptrdiff_t>(variable.offset), variable.bytes,
+                kNeverWritten);
+  std::fill_n(written.begin() + static_cast<ptrdiff_t>(kernel.sharedEnd), dynamic, kNeverWritten);
 }
 
 std::string Block::name() const {

@@ -25,6 +25,9 @@ static const DecodeTable &allInstructions() {
   return table;
 }
 
+/// Bytes behind each variable in shared memory whose access is a fault.
+static constexpr uint64_t kSharedGap = 256;
+
 static uint64_t roundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 Decoder::Decoder(std::shared_ptr<const Module> module, const Function &function,
@@ -52,6 +55,7 @@ Kernel Decoder::run() {
   }
   body(top);
   kernel.sharedBytes = roundUp(kernel.sharedBytes, 16);
+  kernel.sharedEnd = roundUp(kernel.sharedEnd, 16);
   kernel.localBytes = roundUp(kernel.localBytes, 16);
   unsigned words = 0;
   for (const Register &reg : entry.registers)
@@ -80,8 +84,11 @@ uint64_t Decoder::reserveShared(const Variable &variable) {
   auto known = sharedPlaces.find(&variable);
   if (known != sharedPlaces.end())
     return known->second;
-  uint64_t at = roundUp(kernel.sharedBytes, std::max<uint64_t>(1, variable.align));
-  kernel.sharedBytes = at + variable.bytes;
+  const uint64_t align = std::max<uint64_t>(1, variable.align);
+  const uint64_t at = roundUp(kernel.sharedEnd, align);
+  kernel.shared.push_back({at, variable.bytes});
+  kernel.sharedEnd = at + variable.bytes + kSharedGap;
+  kernel.sharedBytes = roundUp(kernel.sharedBytes, align) + variable.bytes;
   return sharedPlaces[&variable] = at;
 }
 
@@ -449,7 +456,7 @@ Kernel decodeKernel(std::shared_ptr<const Module> module, const Function &functi
     return kernel;
   // Dynamic shared memory begins where the static ends, which is known only now.
   Decoder again(module, function, addressOf);
-  again.dynamicBase = kernel.sharedBytes;
+  again.dynamicBase = kernel.sharedEnd;
   return again.run();
 }
 

@@ -87,7 +87,8 @@ struct SpecialSlot {
   uint8_t bytes = 4;
 };
 
-struct Parameter {
+/// Where a parameter or a variable lies in its space.
+struct Extent {
   uint64_t offset = 0, bytes = 0;
 };
 
@@ -98,10 +99,12 @@ struct Kernel {
   std::vector<uint32_t> slots; ///< lists of ops
   std::vector<uint8_t> file;   ///< a warp's file before it begins
   std::vector<SpecialSlot> specials;
-  std::vector<Parameter> params;
+  std::vector<Extent> params;
   uint64_t paramBytes = 0;
-  uint64_t sharedBytes = 0; ///< static; dynamic shared memory begins here
-  uint64_t localBytes = 0;  ///< of a thread
+  std::vector<Extent> shared; ///< static shared memory: its variables, with gaps between them
+  uint64_t sharedEnd = 0;     ///< dynamic shared memory begins here
+  uint64_t sharedBytes = 0;   ///< that a GPU takes for the variables, without the gaps
+  uint64_t localBytes = 0;    ///< of a thread
   int maxThreads = 1024;
   int required[3] = {}; ///< block extents that a launch must have; zeros: any
   int registers = 0;    ///< estimate of 32-bit registers of a thread, for occupancy

@@ -179,12 +179,12 @@ void resolve<Space::Global>(Warp &warp, const Op &op, uint32_t mask, unsigned by
 uint8_t *sharedBytes(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes,
                      Access access) {
   Block &block = warp.block;
-  if (address >= block.shared.size() || bytes > block.shared.size() - address)
-    warp.fail(Fault::Kind::IllegalAddress, op, lane,
-              concat(what(access, bytes, "shared", address), ", the block has ",
-                     block.shared.size(), " bytes"));
-  checkAligned(warp, op, lane, address, bytes, access, "shared");
   uint8_t *written = block.written.data() + address;
+  if (address >= block.shared.size() || bytes > block.shared.size() - address ||
+      memchr(written, kOutside, bytes))
+    warp.fail(Fault::Kind::IllegalAddress, op, lane,
+              concat(what(access, bytes, "shared", address), ", outside the block's variables"));
+  checkAligned(warp, op, lane, address, bytes, access, "shared");
   if (access == Access::Write)
     memset(written, kWritten, bytes);
   else

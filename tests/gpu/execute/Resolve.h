@@ -35,7 +35,7 @@ uint8_t *globalBytes(Warp &warp, const Op &op, unsigned lane, uint64_t address, 
 uint8_t *sharedBytes(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes,
                      Access access);
 
-/// In Block::written: never, on its way by cp.async, written.
-inline constexpr uint8_t kNeverWritten = 0, kCopyPending = 1, kWritten = 0xFF;
+/// In Block::written: never, on its way by cp.async, in no variable, written.
+inline constexpr uint8_t kNeverWritten = 0, kCopyPending = 1, kOutside = 2, kWritten = 0xFF;
 
 } // namespace stow::sim

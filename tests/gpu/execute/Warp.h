@@ -114,11 +114,12 @@ public:
   uint64_t number;
   uint32_t threads;
   std::vector<uint8_t> shared;
-  std::vector<uint8_t> written; ///< per byte of `shared`: 0xFF once it was written
+  std::vector<uint8_t> written; ///< per byte of `shared`: what Resolve.h says of it
   std::vector<std::unique_ptr<Warp>> warps;
   std::vector<Barrier> barriers;
 
 private:
+  void layOutShared();
   void release(uint32_t id);
   void checkAligned(uint32_t id);
   [[noreturn]] void failDeadlock();
