@@ -1,7 +1,9 @@
 // How many batches a step has, whose gradients are summed.
-#include "ir/Stow.h"
-#include "ir/StowNormOps.h"
+#include "ir/StepGraphs.h"
 #include "passes/plan/Question.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <utility>
 
@@ -10,14 +12,24 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// True where a batch's statistics enter the training arithmetic.
-bool normalizesByBatch(ModuleOp module) {
-  return module
-      .walk([](Operation *op) {
-        return isa<BatchNormTrainingOp, ChannelMomentsOp>(op) ? WalkResult::interrupt()
-                                                              : WalkResult::advance();
-      })
-      .wasInterrupted();
+/// True where a graph that trains updates running statistics, or other buffers of the model.
+bool updatesStatistics(func::FuncOp graph) {
+  llvm::StringSet<> statistics;
+  for (unsigned i = 0; i < graph.getNumArguments(); ++i)
+    if (kindOfArgument(graph, i) == ArgumentKind::Statistic)
+      statistics.insert(graph.getArgAttrOfType<StringAttr>(i, kNameAttr).getValue());
+  return llvm::any_of(llvm::seq(graph.getNumResults()), [&](unsigned i) {
+    auto state = graph.getResultAttrOfType<StringAttr>(i, kStateAttr);
+    return state && statistics.contains(state.getValue());
+  });
+}
+
+/// True where the step in so many batches gives the sums of the step in one: no batch updates what the next one reads, and no sample's
+/// result depends on another's.
+bool givesTheSameSums(const KeptStep &whole, int64_t batches) {
+  const int64_t samples = whole.step->variant.samples.value();
+  return !updatesStatistics(stepGraph(*whole.placed)) &&
+         llvm::is_contained(whole.step->evaluation().sizes(samples), samples / batches);
 }
 
 StepVariant inBatches(StepVariant variant, int64_t batches) {
@@ -34,7 +46,7 @@ StepAnswer inBatchesThatHelp(Steps &steps, const StepQuestion &question) {
   BatchesWeighed weighed = {question.asked.batches, parts.plan.arenaBytes, whole.plan};
   StepQuestion settled = question;
   settled.asGiven = true;
-  if (!weighed.helps() && !normalizesByBatch(*whole.placed))
+  if (!weighed.helps() && givesTheSameSums(whole, question.asked.batches))
     settled.asked.batches = 1;
   StepAnswer found = answer(steps, settled);
   found.batchesWeighed = std::move(weighed);
