@@ -1,6 +1,7 @@
 // Comparisons, logic, rounding and whole numbers: what masks and positions are computed with.
 #include "compiler/import/GraphImport.h"
 #include "ir/StowElementwiseOps.h"
+#include "ir/StowFunctionOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <cmath>
@@ -122,40 +123,47 @@ template <typename Op> void convertFunction(NodeImport &node) {
   node.bind(0, node.emit<Op>(node.value(0)));
 }
 
-/// Functions by their formula over exp, log, sqrt, sin, cos and arctan.
+/// Functions by their formula over others, of which each keeps all digits where it is 0.
 void convertFormula(NodeImport &node) {
   const std::string &type = node.node().type;
   Value x = node.value(0);
-  auto times = [&](Value a, double b) -> Value { return node.emit<MulOp>({a, node.scalar(b, x)}); };
+  auto times = [&](Value a, Value b) -> Value { return node.emit<MulOp>({a, b}); };
   auto plus = [&](Value a, double b) -> Value { return node.emit<AddOp>({a, node.scalar(b, x)}); };
+  auto sum = [&](Value a, Value b) -> Value { return node.emit<AddOp>({a, b}); };
+  auto difference = [&](Value a, Value b) -> Value { return node.emit<SubOp>({a, b}); };
   auto divided = [&](Value a, Value b) -> Value { return node.emit<DivOp>({a, b}); };
+  auto half = [&](Value a) -> Value { return times(a, node.scalar(0.5, x)); };
   auto root = [&](Value a) -> Value { return node.emit<SqrtOp>(a); };
-  auto logarithm = [&](Value a) -> Value { return node.emit<LogOp>(a); };
-  auto square = [&](Value a) -> Value { return node.emit<MulOp>({a, a}); };
-  auto arcSine = [&] { return node.emit<AtanOp>(divided(x, root(plus(times(square(x), -1), 1)))); };
+  auto negative = [&](Value a) -> Value { return node.emit<NegOp>(a); };
+  auto logarithm = [&](Value a) -> Value { return node.emit<Log1pOp>(a); }; // of 1 + a
+  auto power = [&](Value a) -> Value { return node.emit<Expm1Op>(a); };     // less 1
+  // sqrt(1 - x^2), of which no root's slope meets the other root's 0.
+  auto otherLeg = [&] { return times(root(plus(x, 1)), root(plus(negative(x), 1))); };
   if (type == "Tan")
     return node.bind(0, divided(node.emit<SinOp>(x), node.emit<CosOp>(x)));
   if (type == "Asin")
-    return node.bind(0, arcSine());
+    return node.bind(0, node.emit<Atan2Op>({x, otherLeg()}));
   if (type == "Acos")
-    return node.bind(0, plus(times(arcSine(), -1), std::numbers::pi / 2));
-  if (type == "Sinh" || type == "Cosh") {
-    Value power = node.emit<ExpOp>(x), inverse = node.emit<ExpOp>(node.emit<NegOp>(x));
-    Value sum =
-        type == "Sinh" ? node.emit<SubOp>({power, inverse}) : node.emit<AddOp>({power, inverse});
-    return node.bind(0, times(sum, 0.5));
-  }
+    return node.bind(0, node.emit<Atan2Op>({otherLeg(), x}));
+  if (type == "Sinh")
+    return node.bind(0, half(difference(power(x), power(negative(x)))));
+  if (type == "Cosh")
+    return node.bind(0, half(sum(node.emit<ExpOp>(x), node.emit<ExpOp>(negative(x)))));
   if (type == "Atanh")
-    return node.bind(0, times(logarithm(divided(plus(x, 1), plus(times(x, -1), 1))), 0.5));
-  if (type == "Acosh")
-    return node.bind(0, logarithm(node.emit<AddOp>({x, root(plus(square(x), -1))})));
+    return node.bind(0, half(difference(logarithm(x), logarithm(negative(x)))));
+  if (type == "Acosh") {
+    Value above = plus(x, -1);
+    return node.bind(0, logarithm(sum(above, times(root(above), root(plus(above, 2))))));
+  }
   // Asinh: of |x|, so that nothing cancels, with the sign of x; 0 takes that of the positive numbers, with
-  // whose slope it goes through both.
+  // whose slope it goes through both. Where x^2 may be too large, sqrt(x^2 + 1) is |x|.
   Value sign = node.emit<SelectOp>(
       {node.compare(x, node.scalar(0, x), "lt"), node.scalar(-1, x), node.scalar(1, x)});
-  Value size = node.emit<MulOp>({x, sign});
-  Value value = logarithm(node.emit<AddOp>({size, root(plus(square(size), 1))}));
-  node.bind(0, node.emit<MulOp>({value, sign}));
+  Value size = times(x, sign);
+  Value isSmall = node.compare(size, node.scalar(1e9, x), "lt");
+  Value rootLess1 = times(size, divided(size, plus(root(plus(times(size, size), 1)), 1)));
+  rootLess1 = node.emit<SelectOp>({isSmall, rootLess1, plus(size, -1)});
+  node.bind(0, times(logarithm(sum(size, rootLess1)), sign));
 }
 
 /// The upper or lower triangle of the last two dimensions, by comparing rows with columns: two
