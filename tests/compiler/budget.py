@@ -233,12 +233,12 @@ class Budget:
 
     def batch(self) -> None:
         path = self.chain("open", "rows", baked=False)
-        words = (path, "--loss=mse", "--optimizer=adam:lr=1e-3", "--threads=1", "--memory-budget=0.3MB")
+        words = (path, "--loss=mse", "--optimizer=adam:lr=1e-3", "--threads=1", "--memory-budget=0.25MB")
         text = self.run(self.stowage, "max-batch", *words, "--extra-time=1000%").stdout
         batch = int(re.search(r"largest batch: (\d+)", text).group(1))
         proven = int(re.search(r"batch (\d+) is proven not to fit", text).group(1))
         plan = json.loads(self.run(self.stowage, "plan", *words, f"--batch={batch}", "--format=json").stdout)
-        self.check(plan["arena_bytes"] <= 300_000, f"batch {batch} fits")
+        self.check(plan["arena_bytes"] <= 250_000, f"batch {batch} fits")
         self.check(plan["extra_time_fraction"] > 0, f"for {100 * plan['extra_time_fraction']:.2f} % more time")
         self.run(self.stowage, "plan", *words, f"--batch={batch + 1}", code=2)
         self.check(True, f"batch {batch + 1} does not")
@@ -249,13 +249,13 @@ class Budget:
             rows = [[float(word) for word in line.replace("%", "").split()] for line in re.findall(r"^ +\d+ +\d+ +[\d.]+ +[\d.]+ +[\d.]+ %$", text, re.M)]
             largest, extra = int(text.split("largest batch: ")[1].split()[0]), rows[-1][4]
             self.check(largest == rows[-1][0] <= batch and extra <= share, f"{limit}: {largest} samples of {batch}, {extra} % more time")
-            self.check(rows == sorted(rows) and all(row[1] <= 300_000 and row[4] <= share for row in rows), f"{limit}: its curve has {len(rows)} batches")
+            self.check(rows == sorted(rows) and all(row[1] <= 250_000 and row[4] <= share for row in rows), f"{limit}: its curve has {len(rows)} batches")
             self.check(all(abs(row[2] * 1000 / row[0] - row[3]) <= 0.51 / row[0] + 1e-3 for row in rows), f"{limit}: a sample's time is the step's over the batch")
         plan = json.loads(self.run(self.stowage, "plan", *words[:-1], f"--batch={largest}", "--recompute=none", "--format=json").stdout)
-        self.check(plan["arena_bytes"] <= 300_000, "with nothing computed again that is everything kept")
+        self.check(plan["arena_bytes"] <= 250_000, "with nothing computed again that is everything kept")
         more = largest + largest // 16 + 1
         plan = json.loads(self.run(self.stowage, "plan", *words[:-1], f"--batch={more}", "--recompute=none", "--format=json").stdout)
-        self.check(plan["arena_bytes"] > 300_000, f"and {more} samples do not fit")
+        self.check(plan["arena_bytes"] > 250_000, f"and {more} samples do not fit")
 
     def remarks(self) -> None:
         fields = yaml.safe_load(self.remarks_file.read_text())["decisions"]
