@@ -104,6 +104,7 @@ AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options,
                             : options.lossScale;
   optimizer.clipNorm = options.clipNorm;
   optimizer.clipValue = options.clipValue;
+  optimizer.eightBits = options.optimizerState == OptimizerStateType::EightBits;
   optimizer.groups.assign(options.groups.begin(), options.groups.end());
   optimizer.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
   return optimizer;
@@ -194,6 +195,7 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createRederiveSavedPass());
   manager.addPass(createJoinMasksPass());
   manager.addPass(createFuseElementwisePass());
+  manager.addPass(createQuantizeStatesPass());
   manager.addPass(createConsumeProductsPass(target));
   manager.addPass(createFuseEpiloguesPass(target));
   manager.addPass(createPackMasksPass());

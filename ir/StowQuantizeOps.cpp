@@ -57,4 +57,46 @@ std::optional<QuantizedNumbers> quantizedNumbers(Attribute attr) {
 /// A product for each element; its level is looked up.
 double DequantizeOp::getFlops() { return static_cast<double>(tensorType(getY()).getNumElements()); }
 
+/// C1 and C2 of both ops of state.
+static LogicalResult verifyState(Operation *op, RankedTensorType numbers, RankedTensorType codes,
+                                 RankedTensorType scales) {
+  const int64_t elements = numbers.getNumElements();
+  if (!codes.getElementType().isInteger(8) || codes.getShape() != numbers.getShape() ||
+      elements % kStateBlock != 0) // C1
+    return op->emitOpError() << "expects codes of i8 for a multiple of " << kStateBlock
+                             << " numbers of the same shape, found " << codes << " for " << numbers;
+  if (!scales.getElementType().isF32() || scales.getRank() != 1 ||
+      scales.getNumElements() * kStateBlock != elements) // C2
+    return op->emitOpError() << "expects " << elements / kStateBlock << " scales of f32, found "
+                             << scales;
+  return success();
+}
+
+LogicalResult DequantizeStateOp::verify() {
+  return verifyState(*this, tensorType(getY()), tensorType(getCodes()), tensorType(getScales()));
+}
+
+double DequantizeStateOp::getFlops() {
+  return static_cast<double>(tensorType(getY()).getNumElements());
+}
+
+LogicalResult QuantizeStateOp::verify() {
+  if (getNewCodes().getType() != getCodes().getType() ||
+      getNewScales().getType() != getScales().getType()) // C1
+    return emitOpError() << "expects results of the types that it overwrites, found "
+                         << getNewCodes().getType() << " and " << getNewScales().getType();
+  return verifyState(*this, tensorType(getX()), tensorType(getCodes()), tensorType(getScales()));
+}
+
+bool QuantizeStateOp::isRecomputable() { return false; }
+
+Sharings QuantizeStateOp::getSharings() {
+  return {{SharingKind::Update, 0, 1}, {SharingKind::Update, 1, 2}};
+}
+
+/// A comparison with eight middles, a maximum and a quotient for each element.
+double QuantizeStateOp::getFlops() {
+  return 10.0 * static_cast<double>(tensorType(getX()).getNumElements());
+}
+
 } // namespace stow

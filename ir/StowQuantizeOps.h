@@ -16,6 +16,9 @@ inline constexpr llvm::StringLiteral kQuantizedAttr = "stow.quantized";
 mlir::DictionaryAttr quantizedAttr(mlir::MLIRContext *context, Quantization scheme,
                                    mlir::RankedTensorType numbers);
 
+/// Of an optimizer's state that is to be stored in 8 bits: "signed", or "nonnegative" where it is never negative.
+inline constexpr llvm::StringLiteral kEightBitsAttr = "stow.eight_bits";
+
 struct QuantizedNumbers {
   Quantization scheme;
   mlir::RankedTensorType type;

@@ -21,4 +21,37 @@ def Stow_DequantizeOp : Stow_Op<"dequantize", [Stow_HasFlops]> {
   let hasVerifier = 1;
 }
 
+def Stow_DequantizeStateOp : Stow_Op<"dequantize_state", [Stow_HasFlops]> {
+  let summary = "An optimizer's state in 8 bits as numbers";
+  let description = [{
+    `y[i] = level[codes[i]] * scales[i / 256]`, i counting elements as they lie, row-major; the levels are those of
+    `runtime/base/Quantization.h`, of numbers that are never negative with `nonnegative`. C1: the codes have y's shape and a multiple of
+    256 elements; C2: there is a scale for each 256.
+    ```mlir
+    %m = stow.dequantize_state %codes, %scales : (tensor<64x64xi8>, tensor<16xf32>) -> tensor<64x64xf32>
+    ```
+  }];
+  let arguments = (ins Stow_Tensor:$codes, Stow_FloatTensor:$scales, UnitAttr:$nonnegative);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
+def Stow_QuantizeStateOp : Stow_Op<"quantize_state",
+    [Stow_HasFlops, Stow_Shares, Stow_NotRecomputable]> {
+  let summary = "An optimizer's new state in 8 bits";
+  let description = [{
+    Of each 256 elements of x the largest magnitude is the scale, and the code of an element that of the level nearest to it,
+    divided by the scale; of two as near, the lower one. Overwrites codes and scales, which it does not read. C1 and C2 as of
+    dequantize_state.
+    ```mlir
+    %codes1, %scales1 = stow.quantize_state %m, %codes, %scales
+        : (tensor<64x64xf32>, tensor<64x64xi8>, tensor<16xf32>) -> (tensor<64x64xi8>, tensor<16xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, Stow_Tensor:$codes, Stow_FloatTensor:$scales,
+                       UnitAttr:$nonnegative);
+  let results = (outs Stow_Tensor:$new_codes, Stow_FloatTensor:$new_scales);
+  let hasVerifier = 1;
+}
+
 #endif // STOW_QUANTIZE_OPS_TD

@@ -64,6 +64,9 @@ struct CellExtra {
   mlir::Value active; ///< i1: where it is false nothing is written, and zero is read
 };
 
+/// Element `index`, of any integer type and within it, of a table of constants, in every lane.
+Term lookUp(const Chunk &chunk, const Buffer &table, Term index, KernelTarget target);
+
 /// One element of a row, as the bodies of fold and each see it.
 class Cell {
 public:
@@ -75,6 +78,10 @@ public:
   /// Access `a` reads or writes buffer `a`; floats of 16 bits are read as f32.
   Term load(unsigned access) const;
   void store(Term value, unsigned access) const;
+  /// Element `index`, of any integer type, of a table of constants.
+  Term lookUp(const Buffer &table, Term index, KernelTarget target) const {
+    return stow::lookUp(chunk, table, index, target);
+  }
   /// A value of the row or of the kernel, in every lane.
   Term term(mlir::Value value) const { return chunk.term(value); }
   /// Position along the axis: i64.

@@ -1,15 +1,24 @@
-// Quantized weights as numbers: a vector of bytes gives one vector of elements, or two (runtime/base/Quantization.h).
+// Quantized weights as numbers: a vector of bytes gives one vector of elements, or two; and what an optimizer keeps, to and from 8
+// bits (runtime/base/Quantization.h).
 #include "codegen/kernels/VectorWalk.h"
 #include "ir/StowQuantizeOps.h"
 #include "runtime/base/Quantization.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
 namespace stow {
 namespace {
+
+template <size_t count>
+Buffer tableOf(KernelFrame &frame, const std::array<float, count> &numbers) {
+  Builder &builder = frame.lanes.getBuilder();
+  auto type = RankedTensorType::get({static_cast<int64_t>(count)}, builder.getF32Type());
+  return frame.constant(DenseElementsAttr::get(type, ArrayRef(numbers)));
+}
 
 /// The levels that codes stand for, and the scales of blocks.
 class Decoder {
@@ -18,9 +27,7 @@ public:
       : builder(frame.lanes.getBuilder()), location(frame.lanes.getLocation()), lanes(frame.lanes),
         stored(frame.buffers[0]), scheme(scheme), parts(partsOf(scheme, elements)) {
     if (scheme == Quantization::Nf4)
-      levels = frame.constant(DenseElementsAttr::get(
-          RankedTensorType::get({static_cast<int64_t>(scaleLevels().size())}, builder.getF32Type()),
-          ArrayRef(scaleLevels())));
+      levels = tableOf(frame, scaleLevels());
   }
 
   /// What elements of one block stand for, in f32: `bytes` are those of their codes, whose bits begin with number `shift`; the
@@ -156,8 +163,81 @@ LogicalResult emitDequantize(Operation *op, KernelFrame &frame) {
   return success();
 }
 
+//===-- State in 8 bits -----------------------------------------------------------------------===//
+
+const std::array<float, 256> &levelsOf(bool isNonnegative) {
+  return isNonnegative ? unsignedLevels() : scaleLevels();
+}
+
+/// Rows are blocks: a row of `operands` tensors of numbers or codes along it, and one of scales.
+std::pair<Space, Space> blocks(int64_t elements, ArrayRef<bool> isOfScales) {
+  Space kept, axis;
+  kept.dims.push_back({elements / kStateBlock, {}});
+  axis.dims.push_back({kStateBlock, {}});
+  for (bool scales : isOfScales) {
+    kept.dims.front().strides.push_back(scales ? 1 : kStateBlock);
+    axis.dims.front().strides.push_back(scales ? 0 : 1);
+  }
+  kept.offsets.assign(isOfScales.size(), 0);
+  axis.offsets = kept.offsets;
+  return {kept, axis};
+}
+
+/// Buffers: codes, scales, y.
+LogicalResult emitDequantizeState(Operation *op, KernelFrame &frame) {
+  auto state = cast<DequantizeStateOp>(op);
+  const Buffer levels = tableOf(frame, levelsOf(state.getNonnegative()));
+  Type wide = frame.lanes.getBuilder().getI32Type();
+  auto [kept, axis] = blocks(tensorType(state.getY()).getNumElements(), {false, true, false});
+  forFoldedRows(frame, kept, axis, [&](Row &row) {
+    const Value scale = row.load(1).get();
+    row.each([&](const Cell &cell) {
+      const Term code = cell.load(0).as(wide);
+      const Term level = cell.lookUp(levels, code & code.constantInt(255), frame.target);
+      cell.store(level * cell.term(scale), 2);
+    });
+  });
+  return success();
+}
+
+/// The number of middles below x: eight steps that halve what is left.
+Term codeOf(const Cell &cell, Term x, const Buffer &middles, Type wide, KernelTarget target) {
+  Term code = (x < x).as(wide);
+  for (uint64_t step = 128; step > 0; step /= 2) {
+    const Term middle = cell.lookUp(middles, code + code.constantInt(step - 1), target);
+    code = (middle < x).choose(code + code.constantInt(step), code);
+  }
+  return code;
+}
+
+/// Buffers: x, codes and scales that are overwritten, new codes, new scales.
+LogicalResult emitQuantizeState(Operation *op, KernelFrame &frame) {
+  auto state = cast<QuantizeStateOp>(op);
+  const Buffer middles = tableOf(frame, middlesOf(levelsOf(state.getNonnegative())));
+  OpBuilder &builder = frame.lanes.getBuilder();
+  auto [kept, axis] =
+      blocks(tensorType(state.getX()).getNumElements(), {false, false, true, false, true});
+  const Reducer largest{Reducer::Kind::Max, builder.getF32Type()};
+  forFoldedRows(frame, kept, axis, [&](Row &row) {
+    const Value scale = row.fold({largest}, [](const Cell &cell) -> SmallVector<Term> {
+      return {cell.load(0).unary<math::AbsFOp>()};
+    })[0];
+    row.store(row.term(scale), 4);
+    row.each([&](const Cell &cell) {
+      const Term size = cell.term(scale), x = cell.load(0);
+      const Term part = (size > 0).choose(x / size, x.constant(0));
+      cell.store(codeOf(cell, part, middles, builder.getI32Type(), frame.target), 3);
+    });
+  });
+  return success();
+}
+
 } // namespace
 
-void addQuantizeKernels(KernelTable &table) { table.add<DequantizeOp>(emitDequantize); }
+void addQuantizeKernels(KernelTable &table) {
+  table.add<DequantizeOp>(emitDequantize);
+  table.add<DequantizeStateOp>(emitDequantizeState);
+  table.add<QuantizeStateOp>(emitQuantizeState);
+}
 
 } // namespace stow

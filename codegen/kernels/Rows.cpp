@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -136,6 +137,22 @@ void Cell::store(Term value, unsigned access) const {
     builder.setInsertionPointToStart(branch.thenBlock());
   }
   chunk.store(stored, buffers[access], accesses[access]);
+}
+
+Term lookUp(const Chunk &chunk, const Buffer &table, Term index, KernelTarget target) {
+  OpBuilder &builder = index.getBuilder();
+  Location location = index.getLocation();
+  const Term wide = index.as(builder.getI64Type());
+  Value always = arith::ConstantIntOp::create(builder, location, 1, 1);
+  if (chunk.size() == 1 || target == KernelTarget::Host)
+    return index.with(chunk.gather(always, table, wide.get()));
+  // A device's thread has no gathers.
+  Chunk scalar(builder, location, chunk.getPosition(), 1);
+  SmallVector<Value> found;
+  for (int64_t lane = 0; lane < chunk.size(); ++lane)
+    found.push_back(scalar.gather(always, table, laneOf(builder, location, wide.get(), lane)));
+  return index.with(vector::FromElementsOp::create(
+      builder, location, cast<VectorType>(chunk.type(table.element)), found));
 }
 
 Term elementAt(const Chunk &chunk, const Buffer &buffer, Access row, int64_t stride, Term position,

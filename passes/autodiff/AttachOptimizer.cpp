@@ -7,6 +7,9 @@
 // gradient exists, so all of them are alive together, and the plan says so.
 #include "ir/StepGraphs.h"
 #include "ir/StowElementwiseOps.h"
+#include "ir/StowEmbeddingOps.h"
+#include "ir/StowLinearOps.h"
+#include "ir/StowQuantizeOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/LossScale.h"
@@ -42,6 +45,17 @@ Operation *lastReader(Value value, Operation *last) {
       last = lastReader(reader->getResult(0), last);
   }
   return last;
+}
+
+/// True for parameters whose state may be kept in 8 bits: small ones cost little, and tables have rows that are rarely updated.
+bool isForEightBits(BlockArgument parameter) {
+  constexpr int64_t least = 4096; // as the authors of the rule have it
+  RankedTensorType type = tensorType(parameter);
+  return type.getRank() >= 2 && type.getElementType().isF32() && type.getNumElements() >= least &&
+         type.getNumElements() % kStateBlock == 0 &&
+         llvm::none_of(parameter.getUsers(), [](Operation *user) {
+           return isa<EmbeddingOp, Conv2dOp, Conv2dGradInputOp>(user);
+         });
 }
 
 //===--------------------------------------------------------------------------------------------===//
@@ -208,6 +222,10 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
           train, *names, kept.type, (name + kept.suffix).str(), ArgumentKind::Optimizer,
           InitAttr::get(&getContext(), "constant", APFloat(kept.init), APFloat(0.0)),
           parameter.getLoc());
+      if (eightBits && kept.type == parameter.getType() && isForEightBits(parameter))
+        train.setArgAttr(
+            argument.getArgNumber(), kEightBitsAttr,
+            StringAttr::get(&getContext(), kept.isNeverNegative ? "nonnegative" : "signed"));
       stateNames.push_back(nameOf(argument).str());
       state.push_back(argument);
     }

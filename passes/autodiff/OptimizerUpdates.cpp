@@ -133,6 +133,9 @@ SmallVector<OptimizerState> stateOf(const OptimizerSpec &optimizer, RankedTensor
   using Kind = OptimizerSpec::Kind;
   SmallVector<OptimizerState> states;
   auto add = [&](const char *suffix) { states.push_back({suffix, parameter}); };
+  auto addSquares = [&](const char *suffix, double init = 0) {
+    states.push_back({suffix, parameter, init, /*isNeverNegative=*/true});
+  };
   switch (optimizer.kind) {
   case Kind::Sgd:
     if (optimizer.momentum != 0)
@@ -141,19 +144,19 @@ SmallVector<OptimizerState> stateOf(const OptimizerSpec &optimizer, RankedTensor
   case Kind::Adam:
   case Kind::AdamW:
     add(".exp_avg");
-    add(".exp_avg_sq");
+    addSquares(".exp_avg_sq");
     if (optimizer.amsgrad)
-      add(".max_exp_avg_sq");
+      addSquares(".max_exp_avg_sq");
     break;
   case Kind::Rmsprop:
-    add(".square_avg");
+    addSquares(".square_avg");
     if (optimizer.momentum != 0)
       add(".momentum_buffer");
     if (optimizer.centered)
       add(".grad_avg");
     break;
   case Kind::Adagrad:
-    states.push_back({".sum", parameter, optimizer.initialSum});
+    addSquares(".sum", optimizer.initialSum);
     break;
   case Kind::Lion:
     add(".exp_avg");
@@ -163,7 +166,7 @@ SmallVector<OptimizerState> stateOf(const OptimizerSpec &optimizer, RankedTensor
       states.push_back({".row_var", flattened(parameter, parameter.getRank() - 1)});
       states.push_back({".col_var", flattened(parameter, parameter.getRank() - 2)});
     } else {
-      add(".variance");
+      addSquares(".variance");
     }
     break;
   }

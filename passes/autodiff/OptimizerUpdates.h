@@ -13,6 +13,7 @@ struct OptimizerState {
   std::string suffix; ///< of the parameter's name
   mlir::RankedTensorType type;
   double init = 0;
+  bool isNeverNegative = false;
 };
 
 /// What an update reads beside parameter, gradient and state.

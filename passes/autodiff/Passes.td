@@ -187,6 +187,9 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
     parameters of rank 1 or less without decay: `norm`, those that a normalization reads or that are
     factors of a product, and `bias`, the others.
 
+    With `eight-bits` the state of matrices (no tables that are read by index, no kernels of convolutions) of 4,096 elements or more, a
+    multiple of 256, carries `stow.eight_bits`, "signed" or, where it is never negative, "nonnegative".
+
     `clip-value` clamps each element of a gradient. `clip-norm` scales all gradients by one number so
     that their common norm is at most that (torch.nn.utils.clip_grad_norm_): then all updates stand at
     the end of the graph, and all gradients are alive together. What groups and clipping do is said
@@ -216,6 +219,8 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
            "Largest absolute value of an element of a gradient; 0: any">,
     Option<"lossScale", "loss-scale", "std::string", /*default=*/"\"dynamic\"",
            "Where the loss is scaled: dynamic, updates wait for all gradients; delayed, for their own">,
+    Option<"eightBits", "eight-bits", "bool", /*default=*/"false",
+           "Whether stow-quantize-states is to store what is kept of large matrices in 8 bits">,
     ListOption<"groups", "groups", "::stow::ParameterGroup",
                "Parameters with settings of their own, as the compiler's --group, each in braces">,
     ListOption<"noDecay", "no-decay", "std::string",

@@ -178,6 +178,7 @@ private:
 void registerPrecisionPasses() {
   registerPass([] { return createJudgeFactorsPass(); });
   registerPass([] { return createQuantizeFrozenPass(); });
+  registerPass([] { return createQuantizeStatesPass(); });
   registerPass([] { return createStoreFrozenPass(); });
 }
 

@@ -129,4 +129,26 @@ def QuantizeFrozenPass : Pass<"stow-quantize-frozen", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def QuantizeStatesPass : Pass<"stow-quantize-states", "::mlir::ModuleOp"> {
+  let summary = "Store what an optimizer keeps of large matrices in 8 bits";
+  let description = [{
+    What: an `optimizer` argument with `stow.eight_bits` that one stow.map alone reads and updates becomes codes of 8 bits, and gets
+    an argument with their scales beside it, "<name>.scale". The map reads stow.dequantize_state and its new value goes through
+    stow.quantize_state; it may write it over the old one. Nothing changes, with a warning, where what is saved is less than
+    the numbers of the largest update.
+
+    Requires: the step form in kernels, after stow-fuse-elementwise. Ensures: the same.
+
+    ```mlir
+    %w1, %m1 = stow.map %w, %dw, %lr, %m {updates = array<i64: 0, 0, 1, 3>} ...
+    // becomes
+    %n = stow.dequantize_state %m, %s : (tensor<64x64xi8>, tensor<16xf32>) -> tensor<64x64xf32>
+    %w1, %n1 = stow.map %w, %dw, %lr, %n {updates = array<i64: 0, 0>} ...
+    %m1, %s1 = stow.quantize_state %n1, %m, %s
+        : (tensor<64x64xf32>, tensor<64x64xi8>, tensor<16xf32>) -> (tensor<64x64xi8>, tensor<16xf32>)
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 #endif // STOW_PRECISION_PASSES_TD

@@ -44,6 +44,8 @@ std::optional<StringRef> kindMismatch(ArgumentKind kind, bool isConstant, Type t
   case ArgumentKind::Frozen:
   case ArgumentKind::Optimizer:
   case ArgumentKind::Accumulator:
+    if (kind == ArgumentKind::Optimizer && element.isInteger(8)) // codes, by stow-quantize-states
+      break;
     if (!isConstant && !isa<FloatType>(element))
       return "a float tensor";
     break;

@@ -32,6 +32,7 @@ def main() -> None:
         outer_scales=state.state2.absmax.numpy(),
         mean=state.offset.numpy().reshape(1),
         scale_levels=rule.create_dynamic_map().numpy(),
+        unsigned_levels=rule.create_dynamic_map(signed=False).numpy(),
         values=rule.dequantize_4bit(packed, state).numpy().reshape(-1),
     )
 

@@ -179,31 +179,64 @@ const std::array<float, 16> &normalLevels() {
   return levels;
 }
 
-const std::array<float, 256> &scaleLevels() {
-  // The dynamic tree of arXiv:2110.02861 with a sign: for each power of ten from 1e-6 to 1 the middles of 2^i equal parts of
-  // [0.1, 1], on both sides of 0, and 0 and 1.
-  static const std::array<float, 256> levels = [] {
-    std::vector<float> list = {0, 1};
-    for (int exponent = 0; exponent < 7; ++exponent) {
-      const int parts = 1 << exponent;
-      const double step = (1.0f - 0.1f) / static_cast<float>(parts);
-      // Rounded once, and counted from the nearer end, as torch.linspace has them.
-      auto boundary = [&](int i) {
-        return static_cast<float>(i < (parts + 1) / 2 ? 0.1f + step * i : 1 - step * (parts - i));
-      };
-      const float power = static_cast<float>(std::pow(10.0, exponent - 6));
-      for (int i = 0; i < parts; ++i) {
-        const float level = power * ((boundary(i) + boundary(i + 1)) / 2);
-        list.push_back(level);
-        list.push_back(-level);
-      }
+/// For each power of ten from 1e-6 to 1 the middles of equal parts of [0.1, 1], `parts` for the least and twice as many for each
+/// further one, with both signs where `isSigned`; and 0 and 1.
+static std::array<float, 256> dynamicLevels(int parts, bool isSigned) {
+  std::vector<float> list = {0, 1};
+  for (int exponent = -6; exponent <= 0; ++exponent, parts *= 2) {
+    const double step = (1.0f - 0.1f) / static_cast<float>(parts);
+    // Rounded once, and counted from the nearer end, as torch.linspace has them.
+    auto boundary = [&](int i) {
+      return static_cast<float>(i < (parts + 1) / 2 ? 0.1f + step * i : 1 - step * (parts - i));
+    };
+    const float power = static_cast<float>(std::pow(10.0, exponent));
+    for (int i = 0; i < parts; ++i) {
+      list.push_back(power * ((boundary(i) + boundary(i + 1)) / 2));
+      if (isSigned)
+        list.push_back(-list.back());
     }
-    std::sort(list.begin(), list.end());
-    std::array<float, 256> sorted;
-    std::copy(list.begin(), list.end(), sorted.begin());
-    return sorted;
-  }();
+  }
+  std::sort(list.begin(), list.end());
+  std::array<float, 256> sorted;
+  std::copy(list.begin(), list.end(), sorted.begin());
+  return sorted;
+}
+
+const std::array<float, 256> &scaleLevels() {
+  static const std::array<float, 256> levels = dynamicLevels(1, true);
   return levels;
+}
+
+const std::array<float, 256> &unsignedLevels() {
+  static const std::array<float, 256> levels = dynamicLevels(2, false);
+  return levels;
+}
+
+std::array<float, 255> middlesOf(const std::array<float, 256> &levels) {
+  std::array<float, 255> middles;
+  for (size_t i = 0; i < middles.size(); ++i)
+    middles[i] = (levels[i] + levels[i + 1]) / 2;
+  return middles;
+}
+
+void quantizeState(const std::array<float, 256> &levels, std::span<const float> values,
+                   uint8_t *codes, float *scales) {
+  const std::array<float, 255> middles = middlesOf(levels);
+  for (size_t begin = 0; begin < values.size(); begin += kStateBlock) {
+    const auto block = values.subspan(begin, kStateBlock);
+    const float scale = largest(block);
+    for (size_t i = 0; i < block.size(); ++i)
+      codes[begin + i] = static_cast<uint8_t>(
+          std::lower_bound(middles.begin(), middles.end(), scale > 0 ? block[i] / scale : 0) -
+          middles.begin());
+    scales[begin / kStateBlock] = scale;
+  }
+}
+
+void dequantizeState(const std::array<float, 256> &levels, const uint8_t *codes,
+                     const float *scales, std::span<float> values) {
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = levels[codes[i]] * scales[i / kStateBlock];
 }
 
 void quantize(Quantization scheme, std::span<const float> values, char *stored) {

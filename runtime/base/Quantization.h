@@ -53,6 +53,21 @@ struct QuantizedTensor {
 const std::array<float, 16> &normalLevels();
 const std::array<float, 256> &scaleLevels();
 
+/// What an optimizer keeps, in blocks of 256 numbers with a scale each: a code for each number, and the largest magnitude of each block.
+/// Levels lie closer near 0 (Dettmers et al., 8-bit optimizers via block-wise quantization, arXiv:2110.02861): `scaleLevels`, or, of what is
+/// never negative, `unsignedLevels`.
+inline constexpr int64_t kStateBlock = 256;
+const std::array<float, 256> &unsignedLevels();
+
+/// The middles between neighbouring levels: a number divided by its block's scale has the code that is the number of middles below it.
+std::array<float, 255> middlesOf(const std::array<float, 256> &levels);
+
+/// Writes a code for each value, and a scale for each block; the number of values is a multiple of 256.
+void quantizeState(const std::array<float, 256> &levels, std::span<const float> values,
+                   uint8_t *codes, float *scales);
+void dequantizeState(const std::array<float, 256> &levels, const uint8_t *codes,
+                     const float *scales, std::span<float> values);
+
 /// Writes partsOf(scheme, values.size()).size bytes to `stored`, which lies at a multiple of 4. The number of values is quantizable.
 void quantize(Quantization scheme, std::span<const float> values, char *stored);
 /// What the bytes stand for.

@@ -3,6 +3,7 @@
 #include "tests/codegen/Kernels.h"
 
 #include <bit>
+#include <cmath>
 
 using namespace stow;
 
@@ -61,5 +62,42 @@ INSTANTIATE_TEST_SUITE_P(Schemes, Dequantize,
                                          QuantizedCase{Quantization::Nf4, 9 * 128},
                                          QuantizedCase{Quantization::Int8, 128},
                                          QuantizedCase{Quantization::Int8, 33 * 1024}));
+
+class State : public testing::TestWithParam<bool> {};
+
+// Tests codes and scales of numbers of all magnitudes, with a block of zeros, and what they stand for, to the bit; a few tasks at a time.
+TEST_P(State, AgreesWithLoops) {
+  const bool isNonnegative = GetParam();
+  const auto &levels = isNonnegative ? unsignedLevels() : scaleLevels();
+  const int64_t count = 37 * 1024;
+  const std::string flag = isNonnegative ? " {nonnegative}" : "";
+  LoadedKernels kernels(
+      "func.func @g(%x: tensor<37x1024xf32>, %c: tensor<37x1024xi8>, %s: tensor<148xf32>) {"
+      "%c1, %s1 = stow.quantize_state %x, %c, %s" +
+      flag +
+      " : (tensor<37x1024xf32>, tensor<37x1024xi8>, tensor<148xf32>) -> (tensor<37x1024xi8>, "
+      "tensor<148xf32>) "
+      "%y = stow.dequantize_state %c1, %s1" +
+      flag + " : (tensor<37x1024xi8>, tensor<148xf32>) -> tensor<37x1024xf32> return }");
+  std::vector<float> x = someFloats(count), y(count, -9), read(count);
+  for (int64_t i = 0; i < count; ++i) {
+    x[i] *= std::pow(10.0f, static_cast<float>(i % 11) - 9);
+    x[i] = isNonnegative ? std::fabs(x[i]) : x[i];
+  }
+  std::fill(x.begin() + 512, x.begin() + 768, 0.0f);
+  std::vector<uint8_t> codes(count), found(count, 9);
+  std::vector<float> scales(count / kStateBlock), foundScales(count / kStateBlock, -9);
+  quantizeState(levels, x, codes.data(), scales.data());
+  dequantizeState(levels, codes.data(), scales.data(), read);
+  kernels.run(0, {x.data(), found.data(), foundScales.data(), found.data(), foundScales.data()});
+  EXPECT_EQ(found, codes);
+  EXPECT_EQ(foundScales, scales);
+  kernels.run(1, {found.data(), foundScales.data(), y.data()});
+  EXPECT_EQ(y, read);
+  for (int64_t i = 0; i < count; ++i) // the widest gap between levels
+    ASSERT_LE(std::fabs(y[i] - x[i]), 0.008f * scales[i / kStateBlock]) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Signs, State, testing::Bool());
 
 } // namespace

@@ -24,3 +24,30 @@ func.func @case(%x: tensor<80xi8>) {
   %y = stow.dequantize %x {scheme = "nf4", reading = 0 : i64} : (tensor<80xi8>) -> tensor<8x16xbf16>
   return
 }
+
+// -----
+
+// dequantize_state C1: codes of the same shape.
+func.func @case(%c: tensor<256x2xi8>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{expects codes of i8 for a multiple of 256 numbers of the same shape, found 'tensor<256x2xi8>' for 'tensor<2x256xf32>'}}
+  %y = stow.dequantize_state %c, %s : (tensor<256x2xi8>, tensor<2xf32>) -> tensor<2x256xf32>
+  return
+}
+
+// -----
+
+// C2: a scale for each block.
+func.func @case(%c: tensor<2x256xi8>, %s: tensor<3xf32>) {
+  // expected-error @+1 {{expects 2 scales of f32, found 'tensor<3xf32>'}}
+  %y = stow.dequantize_state %c, %s : (tensor<2x256xi8>, tensor<3xf32>) -> tensor<2x256xf32>
+  return
+}
+
+// -----
+
+// quantize_state C1: results are what is overwritten.
+func.func @case(%x: tensor<2x256xf32>, %c: tensor<2x256xi8>, %s: tensor<2xf32>) {
+  // expected-error @+1 {{expects results of the types that it overwrites, found 'tensor<2x256xi8>' and 'tensor<3xf32>'}}
+  %d, %t = stow.quantize_state %x, %c, %s : (tensor<2x256xf32>, tensor<2x256xi8>, tensor<2xf32>) -> (tensor<2x256xi8>, tensor<3xf32>)
+  return
+}

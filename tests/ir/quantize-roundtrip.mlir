@@ -10,3 +10,13 @@ func.func @dequantize(%x: tensor<76xi8>, %z: tensor<136xi8>) {
   %w = stow.dequantize %z {scheme = "int8", reading = 3 : i64} : (tensor<136xi8>) -> tensor<2x64xf32>
   return
 }
+
+// Tests that the ops of state print and parse.
+// CHECK-LABEL: func.func @state
+func.func @state(%x: tensor<2x256xf32>, %c: tensor<2x256xi8>, %s: tensor<2xf32>) {
+  // CHECK: stow.quantize_state %{{.*}}, %{{.*}}, %{{.*}} {nonnegative} : (tensor<2x256xf32>, tensor<2x256xi8>, tensor<2xf32>) -> (tensor<2x256xi8>, tensor<2xf32>)
+  %d, %t = stow.quantize_state %x, %c, %s {nonnegative} : (tensor<2x256xf32>, tensor<2x256xi8>, tensor<2xf32>) -> (tensor<2x256xi8>, tensor<2xf32>)
+  // CHECK: stow.dequantize_state %{{.*}}, %{{.*}} : (tensor<2x256xi8>, tensor<2xf32>) -> tensor<2x256xf32>
+  %y = stow.dequantize_state %d, %t : (tensor<2x256xi8>, tensor<2xf32>) -> tensor<2x256xf32>
+  return
+}

@@ -61,6 +61,7 @@ TEST_F(Reference, IsReadAlike) {
 // the other one.
 TEST_F(Reference, IsMadeAlike) {
   EXPECT_THAT(arrayOf<float>(file, "scale_levels"), testing::ElementsAreArray(scaleLevels()));
+  EXPECT_THAT(arrayOf<float>(file, "unsigned_levels"), testing::ElementsAreArray(unsignedLevels()));
   std::vector<char> stored(parts.size);
   quantize(Quantization::Nf4, numbers(), stored.data());
   for (int64_t i = 0; i < count; ++i) {
