@@ -72,8 +72,8 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
 /// Whether no rule of passes/plan settles an axis of the question.
 bool isSettled(const StepQuestion &question) {
   const StepVariant &asked = question.asked;
-  return asked.lossChunks != kAny && asked.rowChunks != kAny && asked.batches != kAny &&
-         (asked.batches == 1 || question.asGiven);
+  return asked.eightBitPercent && asked.lossChunks != kAny && asked.rowChunks != kAny &&
+         asked.batches != kAny && (asked.batches == 1 || question.asGiven);
 }
 
 } // namespace

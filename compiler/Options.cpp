@@ -132,12 +132,15 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.clipNorm = parseLimit("clip-norm", text); });
   flags.value("clip-value", "X", "clamp every element of a gradient to [-X, X]",
               [&](const std::string &text) { options.clipValue = parseLimit("clip-value", text); });
-  flags.value("optimizer-state", "TYPE",
-              "what the optimizer keeps of large matrices: f32 or 8bit (codes in blocks of 256)",
-              [&](const std::string &text) {
-                options.optimizerState = static_cast<OptimizerStateType>(
-                    oneOf(text, {"f32", "8bit"}, "type of state", "--optimizer-state"));
-              });
+  flags.value(
+      "optimizer-state", "TYPE",
+      "what the optimizer keeps of large matrices: f32, 8bit (codes in blocks of 256), or "
+      "auto: as little in 8 bits as fits the budget, the largest first",
+      [&](const std::string &text) {
+        const std::optional<int64_t> percents[] = {0, 100, std::nullopt};
+        options.eightBitPercent =
+            percents[oneOf(text, {"f32", "8bit", "auto"}, "type of state", "--optimizer-state")];
+      });
   flags.value("input-gradients", "NAMES", "inputs whose gradient the step gives as well",
               [&](const std::string &text) { options.inputGradients = splitList(text); });
 }
@@ -368,10 +371,9 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--clip-norm and --clip-value both limit gradients; give one of them");
   if (options.loss.kind == LossSpec::Kind::Output && !options.lossOutput.empty())
     throw Error::badInput("--loss=output:NAME names the output itself; leave --loss-output out");
-  if (options.optimizerState == OptimizerStateType::EightBits &&
-      options.precision == Precision::F16)
+  if (options.eightBitPercent != 0 && options.precision == Precision::F16)
     throw Error::badInput(
-        "--optimizer-state=8bit rounds state in every step, also in those that loss scaling skips; "
+        "--optimizer-state rounds state in every step, also in those that loss scaling skips; "
         "take --precision=bf16, which needs no scaling");
   if (!options.lossScale.empty() && options.precision != Precision::F16)
     throw Error::badInput("--loss-scale is for gradients in f16; add --precision=fp16");

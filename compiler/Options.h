@@ -26,9 +26,6 @@ enum class Form { Model, Step, Ordered, Placed, Program };
 /// What --memory-budget limits.
 enum class BudgetCovers { Arena, Process };
 
-/// What is kept of large matrices from step to step.
-enum class OptimizerStateType { F32, EightBits };
-
 struct CompileOptions {
   std::string modelPath;
   std::string outputPath;
@@ -55,7 +52,8 @@ struct CompileOptions {
   int64_t rowChunks = 1; ///< pieces of rows of chains between two products; 0: the planner's
   double clipNorm = 0;   ///< of all gradients together; 0: any
   double clipValue = 0;  ///< of an element of a gradient; 0: any
-  OptimizerStateType optimizerState = OptimizerStateType::F32;
+  /// Of the optimizer's state that may be, so much is stored in 8 bits; absent: the planner's.
+  std::optional<int64_t> eightBitPercent = 0;
   std::vector<std::string> inputGradients; ///< inputs whose gradient the step gives
   Precision precision = Precision::F32;
   std::string lossScale;             ///< with fp16: dynamic or delayed; empty: dynamic

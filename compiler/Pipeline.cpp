@@ -104,7 +104,7 @@ AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options,
                             : options.lossScale;
   optimizer.clipNorm = options.clipNorm;
   optimizer.clipValue = options.clipValue;
-  optimizer.eightBits = options.optimizerState == OptimizerStateType::EightBits;
+  optimizer.eightBitPercent = *variant.eightBitPercent;
   optimizer.groups.assign(options.groups.begin(), options.groups.end());
   optimizer.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
   return optimizer;
@@ -314,6 +314,7 @@ StepVariant variantOf(const CompileOptions &options) {
   variant.lossChunks = options.lossChunks;
   variant.rowChunks = options.rowChunks;
   variant.precision = options.precision;
+  variant.eightBitPercent = options.eightBitPercent;
   return variant;
 }
 
@@ -326,6 +327,8 @@ OwningOpRef<ModuleOp> formOf(MLIRContext &context, const CompileOptions &options
 OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
                                   const StepVariant &variant, const Backend &backend,
                                   StageTimer &timer, ImportReport &tensors) {
+  if (!variant.eightBitPercent)
+    throw Error::badInput("--optimizer-state=auto is decided for one plan; give f32 or 8bit");
   if (variant.lossChunks == kAny || variant.rowChunks == kAny)
     throw Error::badInput(std::string(variant.lossChunks == kAny ? "--loss" : "--row") +
                           "-chunks=auto is decided for one plan; give a number of pieces");

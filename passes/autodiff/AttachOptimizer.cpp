@@ -116,6 +116,7 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     auto assigned = groupsOf(gradients);
     if (failed(assigned))
       return failure();
+    chooseEightBits(gradients);
     BackwardMarker marker;
     OpBuilder builder(&getContext(), &marker);
     scaling = LossScale::of(train, lossScale == "delayed" ? LossScaleMode::Delayed
@@ -222,7 +223,7 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
           train, *names, kept.type, (name + kept.suffix).str(), ArgumentKind::Optimizer,
           InitAttr::get(&getContext(), "constant", APFloat(kept.init), APFloat(0.0)),
           parameter.getLoc());
-      if (eightBits && kept.type == parameter.getType() && isForEightBits(parameter))
+      if (inEightBits.contains(parameter) && kept.type == parameter.getType())
         train.setArgAttr(
             argument.getArgNumber(), kEightBitsAttr,
             StringAttr::get(&getContext(), kept.isNeverNegative ? "nonnegative" : "signed"));
@@ -241,8 +242,30 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     return success();
   }
 
+  /// The largest parameters whose state may be in 8 bits, until they have the share of it that is asked for.
+  void chooseEightBits(ArrayRef<GraphResult> gradients) {
+    SmallVector<BlockArgument> candidates;
+    double all = 0, taken = 0;
+    for (const GraphResult &gradient : gradients)
+      if (BlockArgument parameter = parameters.lookup(gradient.get("stow.gradient_of"));
+          parameter && isForEightBits(parameter)) {
+        candidates.push_back(parameter);
+        all += static_cast<double>(tensorType(parameter).getNumElements());
+      }
+    llvm::stable_sort(candidates, [](BlockArgument a, BlockArgument b) {
+      return tensorType(a).getNumElements() > tensorType(b).getNumElements();
+    });
+    for (BlockArgument parameter : candidates) {
+      if (taken * 100 >= all * static_cast<double>(eightBitPercent))
+        break;
+      taken += static_cast<double>(tensorType(parameter).getNumElements());
+      inEightBits.insert(parameter);
+    }
+  }
+
   llvm::StringMap<BlockArgument> parameters; ///< all arguments that the graph had
   std::optional<ArgumentNames> names;
+  llvm::DenseSet<Value> inEightBits; ///< parameters
   Value learningRate, step;
   std::optional<LossScale> scaling; ///< none where the loss is not scaled
   Value clipFactor;                 ///< what scales all gradients; null without clip-norm

@@ -187,7 +187,7 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
     parameters of rank 1 or less without decay: `norm`, those that a normalization reads or that are
     factors of a product, and `bias`, the others.
 
-    With `eight-bits` the state of matrices (no tables that are read by index, no kernels of convolutions) of 4,096 elements or more, a
+    With `eight-bit-percent` the state of matrices (no tables that are read by index, no kernels of convolutions) of 4,096 elements or more, a
     multiple of 256, carries `stow.eight_bits`, "signed" or, where it is never negative, "nonnegative".
 
     `clip-value` clamps each element of a gradient. `clip-norm` scales all gradients by one number so
@@ -219,8 +219,8 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
            "Largest absolute value of an element of a gradient; 0: any">,
     Option<"lossScale", "loss-scale", "std::string", /*default=*/"\"dynamic\"",
            "Where the loss is scaled: dynamic, updates wait for all gradients; delayed, for their own">,
-    Option<"eightBits", "eight-bits", "bool", /*default=*/"false",
-           "Whether stow-quantize-states is to store what is kept of large matrices in 8 bits">,
+    Option<"eightBitPercent", "eight-bit-percent", "int64_t", /*default=*/"0",
+           "Of the state of large matrices so much is for stow-quantize-states, the largest first">,
     ListOption<"groups", "groups", "::stow::ParameterGroup",
                "Parameters with settings of their own, as the compiler's --group, each in braces">,
     ListOption<"noDecay", "no-decay", "std::string",

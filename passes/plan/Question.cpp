@@ -87,6 +87,8 @@ StepAnswer ofOneStep(Steps &steps, const StepQuestion &question) {
 
 StepAnswer answer(Steps &steps, const StepQuestion &question) {
   const StepVariant &asked = question.asked;
+  if (!asked.eightBitPercent)
+    return inStateThatFits(steps, question);
   for (int64_t StepVariant::*pieces : {&StepVariant::lossChunks, &StepVariant::rowChunks})
     if (asked.*pieces == kAny)
       return inBestPieces(steps, question, pieces);
@@ -102,6 +104,7 @@ StepAnswer askedAgain(Steps &steps, const StepQuestion &question, StepAnswer bes
   settled.asked.batches = best.step->variant.batches;
   settled.asked.lossChunks = best.step->variant.lossChunks;
   settled.asked.rowChunks = best.step->variant.rowChunks;
+  settled.asked.eightBitPercent = best.step->variant.eightBitPercent;
   settled.asGiven = true;
   StepAnswer again = answer(steps, settled);
   again.batchesTried = std::move(best.batchesTried);

@@ -72,5 +72,6 @@ KeptStep keepingAll(Steps &steps, const StepVariant &variant);
 StepAnswer inBestPieces(Steps &steps, const StepQuestion &question, int64_t StepVariant::*pieces);
 StepAnswer inBestBatches(Steps &steps, const StepQuestion &question);
 StepAnswer inBatchesThatHelp(Steps &steps, const StepQuestion &question);
+StepAnswer inStateThatFits(Steps &steps, const StepQuestion &question);
 
 } // namespace stow

@@ -23,6 +23,8 @@ struct StepVariant {
   int64_t lossChunks = 1; ///< pieces of rows of the head and its loss; or kAny
   int64_t rowChunks = 1;  ///< pieces of rows of chains between two products; or kAny
   Precision precision = Precision::F32;
+  /// Of the optimizer's state that may be stored in 8 bits, the largest tensors first, so much is; absent: open.
+  std::optional<int64_t> eightBitPercent = 0;
   std::vector<std::string>
       wideNodes; ///< patterns of the nodes of a step in 16 bits that stay in f32
 
