@@ -20,7 +20,7 @@ import transformers as T
 from stowage._plan import format_bytes
 
 CARDS = {"RTX 4090": "cuda:rtx4090", "A100 80 GB": "cuda:a100", "H100": "cuda:h100"}
-TRAINED = {"full": "all", "lora": "LoRA", "qlora": "QLoRA"}
+TRAINED = {"full": "all", "eight": "all, 8-bit states", "lora": "LoRA", "qlora": "QLoRA"}
 
 
 def llama(**sizes: Any) -> Any:
@@ -35,7 +35,7 @@ MODELS = {
                       num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2, tie_word_embeddings=True),
         ["full"], [(1, 2048), (4, 2048)]),
     "Llama-3.2-1B": (llama(hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
-                           tie_word_embeddings=True), ["full"], [(1, 2048), (4, 2048)]),
+                           tie_word_embeddings=True), ["full", "eight"], [(1, 2048), (4, 2048)]),
     "Mistral-7B": (
         T.MistralConfig(architectures=["MistralForCausalLM"], dtype="bfloat16", vocab_size=32000, hidden_size=4096, intermediate_size=14336,
                         num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8), ["lora", "qlora"], [(1, 2048), (4, 2048)]),
@@ -58,7 +58,8 @@ def answer(configuration: Any, method: str, shape: "tuple[int, ...]", target: st
     began = time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it does not fit is the answer, not a surprise
-        plan = stowage.plan(configuration, shape, method=method, optimizer="adamw", precision="bf16", target=target)
+        options = {"method": "full", "optimizer_state": "8bit"} if method == "eight" else {"method": method}
+        plan = stowage.plan(configuration, shape, optimizer="adamw", precision="bf16", target=target, **options)
     return plan, time.monotonic() - began
 
 
@@ -73,12 +74,13 @@ def cell(plan: stowage.Plan) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="models whose name has this")
+    parser.add_argument("--method", choices=TRAINED, help="one way to train alone")
     args = parser.parse_args()
     print(f"| model | trained | batch | {' | '.join(CARDS)} | seconds a plan |\n|---|---|---|{'---|' * len(CARDS)}---:|", flush=True)
     slowest = 0.0
     rows = [(name, configuration, method, shape) for name, (configuration, methods, shapes) in MODELS.items() if args.only in name
-            for method in methods for shape in shapes]  # fmt: skip
+            for method in methods if args.method in (None, method) for shape in shapes]  # fmt: skip
     for name, configuration, method, shape in rows:
         plans = [answer(configuration, method, shape, target) for target in CARDS.values()]
         slowest = max(slowest, *(seconds for _, seconds in plans))

@@ -165,10 +165,6 @@ LogicalResult emitDequantize(Operation *op, KernelFrame &frame) {
 
 //===-- State in 8 bits -----------------------------------------------------------------------===//
 
-const std::array<float, 256> &levelsOf(bool isNonnegative) {
-  return isNonnegative ? unsignedLevels() : scaleLevels();
-}
-
 /// Rows are blocks: a row of `operands` tensors of numbers or codes along it, and one of scales.
 std::pair<Space, Space> blocks(int64_t elements, ArrayRef<bool> isOfScales) {
   Space kept, axis;
@@ -186,7 +182,7 @@ std::pair<Space, Space> blocks(int64_t elements, ArrayRef<bool> isOfScales) {
 /// Buffers: codes, scales, y.
 LogicalResult emitDequantizeState(Operation *op, KernelFrame &frame) {
   auto state = cast<DequantizeStateOp>(op);
-  const Buffer levels = tableOf(frame, levelsOf(state.getNonnegative()));
+  const Buffer levels = tableOf(frame, StateLevels::of(state.getNonnegative()).levels);
   Type wide = frame.lanes.getBuilder().getI32Type();
   auto [kept, axis] = blocks(tensorType(state.getY()).getNumElements(), {false, true, false});
   forFoldedRows(frame, kept, axis, [&](Row &row) {
@@ -200,20 +196,30 @@ LogicalResult emitDequantizeState(Operation *op, KernelFrame &frame) {
   return success();
 }
 
-/// The number of middles below x: eight steps that halve what is left.
-Term codeOf(const Cell &cell, Term x, const Buffer &middles, Type wide, KernelTarget target) {
-  Term code = (x < x).as(wide);
-  for (uint64_t step = 128; step > 0; step /= 2) {
-    const Term middle = cell.lookUp(middles, code + code.constantInt(step - 1), target);
-    code = (middle < x).choose(code + code.constantInt(step), code);
+/// The code of the level nearest to x, as quantizeState has it.
+Term codeOf(Term x, const StateLevels &levels, Type wide) {
+  const Term size = x.unary<math::AbsFOp>();
+  Term count = x.constant(levels.fewest), power = x.constant(1e6);
+  double counted = levels.fewest, raised = 1e6;
+  for (float edge : levels.edges) {
+    const Term isAbove = size > edge;
+    count = isAbove.choose(x.constant(counted *= 2), count);
+    power = isAbove.choose(x.constant(raised /= 10), power);
   }
-  return code;
+  const Term part = (size * power - x.constant(0.1f)) * (count * x.constant(kPartsOfDecade));
+  const Term place = part.maximum(x.constant(0)).minimum(count - 1);
+  Term above = place.as(wide) + count.as(wide);
+  above = above + above.constantInt(static_cast<uint64_t>(1 - static_cast<int64_t>(levels.fewest)));
+  above = above + ((size > levels.one) & (x > 0)).as(wide);
+  above = (size > levels.nothing).choose(above, above.constantInt(0));
+  const Term zero = above.constantInt(static_cast<uint64_t>(levels.zero));
+  return (x < 0).choose(zero - above, zero + above);
 }
 
 /// Buffers: x, codes and scales that are overwritten, new codes, new scales.
 LogicalResult emitQuantizeState(Operation *op, KernelFrame &frame) {
   auto state = cast<QuantizeStateOp>(op);
-  const Buffer middles = tableOf(frame, middlesOf(levelsOf(state.getNonnegative())));
+  const StateLevels &levels = StateLevels::of(state.getNonnegative());
   OpBuilder &builder = frame.lanes.getBuilder();
   auto [kept, axis] =
       blocks(tensorType(state.getX()).getNumElements(), {false, false, true, false, true});
@@ -226,7 +232,7 @@ LogicalResult emitQuantizeState(Operation *op, KernelFrame &frame) {
     row.each([&](const Cell &cell) {
       const Term size = cell.term(scale), x = cell.load(0);
       const Term part = (size > 0).choose(x / size, x.constant(0));
-      cell.store(codeOf(cell, part, middles, builder.getI32Type(), frame.target), 3);
+      cell.store(codeOf(part, levels, builder.getI32Type()), 3);
     });
   });
   return success();

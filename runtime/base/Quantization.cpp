@@ -212,31 +212,62 @@ const std::array<float, 256> &unsignedLevels() {
   return levels;
 }
 
-std::array<float, 255> middlesOf(const std::array<float, 256> &levels) {
-  std::array<float, 255> middles;
-  for (size_t i = 0; i < middles.size(); ++i)
-    middles[i] = (levels[i] + levels[i + 1]) / 2;
-  return middles;
+const StateLevels &StateLevels::of(bool isNonnegative) {
+  auto make = [](const std::array<float, 256> &levels, int zero) {
+    StateLevels made{levels};
+    made.zero = zero;
+    made.fewest = zero == 0 ? 2.0f : 1.0f;
+    auto middle = [&](int below) { return (levels[zero + below] + levels[zero + below + 1]) / 2; };
+    int last = 0; // level of the decade before, counted from 0
+    made.nothing = middle(last);
+    int count = static_cast<int>(made.fewest);
+    for (float &edge : made.edges) {
+      last += count;
+      count *= 2;
+      edge = middle(last);
+    }
+    made.one = middle(last + count);
+    return made;
+  };
+  static const StateLevels isSigned = make(scaleLevels(), 127),
+                           isUnsigned = make(unsignedLevels(), 0);
+  return isNonnegative ? isUnsigned : isSigned;
 }
 
-void quantizeState(const std::array<float, 256> &levels, std::span<const float> values,
-                   uint8_t *codes, float *scales) {
-  const std::array<float, 255> middles = middlesOf(levels);
+/// The same operations, in the same order, as in the kernels.
+static uint8_t codeOf(const StateLevels &levels, float x) {
+  const float size = std::fabs(x);
+  float count = levels.fewest, power = 1e6f;
+  for (float edge : levels.edges) {
+    count = size > edge ? count * 2 : count;
+    power = size > edge ? power / 10 : power;
+  }
+  const float part = (size * power - 0.1f) * (count * kPartsOfDecade);
+  const float place = std::min(std::max(part, 0.0f), count - 1);
+  int above =
+      static_cast<int>(place) + static_cast<int>(count) - static_cast<int>(levels.fewest) + 1;
+  if (size > levels.one && x > 0)
+    ++above;
+  if (!(size > levels.nothing))
+    above = 0;
+  return static_cast<uint8_t>(x < 0 ? levels.zero - above : levels.zero + above);
+}
+
+void quantizeState(const StateLevels &levels, std::span<const float> values, uint8_t *codes,
+                   float *scales) {
   for (size_t begin = 0; begin < values.size(); begin += kStateBlock) {
     const auto block = values.subspan(begin, kStateBlock);
     const float scale = largest(block);
     for (size_t i = 0; i < block.size(); ++i)
-      codes[begin + i] = static_cast<uint8_t>(
-          std::lower_bound(middles.begin(), middles.end(), scale > 0 ? block[i] / scale : 0) -
-          middles.begin());
+      codes[begin + i] = codeOf(levels, scale > 0 ? block[i] / scale : 0);
     scales[begin / kStateBlock] = scale;
   }
 }
 
-void dequantizeState(const std::array<float, 256> &levels, const uint8_t *codes,
-                     const float *scales, std::span<float> values) {
+void dequantizeState(const StateLevels &levels, const uint8_t *codes, const float *scales,
+                     std::span<float> values) {
   for (size_t i = 0; i < values.size(); ++i)
-    values[i] = levels[codes[i]] * scales[i / kStateBlock];
+    values[i] = levels.levels[codes[i]] * scales[i / kStateBlock];
 }
 
 void quantize(Quantization scheme, std::span<const float> values, char *stored) {

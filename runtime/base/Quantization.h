@@ -55,18 +55,31 @@ const std::array<float, 256> &scaleLevels();
 
 /// What an optimizer keeps, in blocks of 256 numbers with a scale each: a code for each number, and the largest magnitude of each block.
 /// Levels lie closer near 0 (Dettmers et al., 8-bit optimizers via block-wise quantization, arXiv:2110.02861): `scaleLevels`, or, of what is
-/// never negative, `unsignedLevels`.
+/// never negative, `unsignedLevels`. The code of a number divided by its block's scale is that of the nearest level:
+///
+///   magnitude   0 | decade of 1e-6, `fewest` levels | 1e-5, twice as many | ... | 1 | 1, which is a level of its own
+///               ^ nothing                           ^ edges[0]            ^ ... edges[5]  ^ one
+///
+/// Within a decade levels are the middles of equal parts of [0.1, 1], so that the part which holds a number says its level.
+struct StateLevels {
+  const std::array<float, 256> &levels;
+  float fewest = 1;           ///< levels of the least decade
+  float nothing = 0, one = 1; ///< magnitudes up to which a number is 0, from which on it is 1
+  std::array<float, 6> edges; ///< between decades
+  int zero = 0;               ///< code of 0; those of negative numbers are below it
+
+  static const StateLevels &of(bool isNonnegative);
+};
+
 inline constexpr int64_t kStateBlock = 256;
+inline constexpr float kPartsOfDecade = 1 / 0.9f; ///< a decade is [0.1, 1] of its power of ten
 const std::array<float, 256> &unsignedLevels();
 
-/// The middles between neighbouring levels: a number divided by its block's scale has the code that is the number of middles below it.
-std::array<float, 255> middlesOf(const std::array<float, 256> &levels);
-
 /// Writes a code for each value, and a scale for each block; the number of values is a multiple of 256.
-void quantizeState(const std::array<float, 256> &levels, std::span<const float> values,
-                   uint8_t *codes, float *scales);
-void dequantizeState(const std::array<float, 256> &levels, const uint8_t *codes,
-                     const float *scales, std::span<float> values);
+void quantizeState(const StateLevels &levels, std::span<const float> values, uint8_t *codes,
+                   float *scales);
+void dequantizeState(const StateLevels &levels, const uint8_t *codes, const float *scales,
+                     std::span<float> values);
 
 /// Writes partsOf(scheme, values.size()).size bytes to `stored`, which lies at a multiple of 4. The number of values is quantizable.
 void quantize(Quantization scheme, std::span<const float> values, char *stored);

@@ -68,7 +68,7 @@ class State : public testing::TestWithParam<bool> {};
 // Tests codes and scales of numbers of all magnitudes, with a block of zeros, and what they stand for, to the bit; a few tasks at a time.
 TEST_P(State, AgreesWithLoops) {
   const bool isNonnegative = GetParam();
-  const auto &levels = isNonnegative ? unsignedLevels() : scaleLevels();
+  const StateLevels &levels = StateLevels::of(isNonnegative);
   const int64_t count = 37 * 1024;
   const std::string flag = isNonnegative ? " {nonnegative}" : "";
   LoadedKernels kernels(

@@ -23,9 +23,7 @@ std::vector<Tensor> dequantizeBytes(Operation *op, std::span<const Tensor> opera
   return {y};
 }
 
-const std::array<float, 256> &levelsOf(Operation *op) {
-  return op->hasAttr("nonnegative") ? unsignedLevels() : scaleLevels();
-}
+const StateLevels &levelsOf(Operation *op) { return StateLevels::of(op->hasAttr("nonnegative")); }
 
 std::vector<Tensor> dequantizeCodes(Operation *op, std::span<const Tensor> operands) {
   const std::vector<uint8_t> codes = bytesOf(operands[0]);

@@ -96,4 +96,34 @@ TEST(Int8, IsNear) {
   EXPECT_EQ(found[200], 0);
 }
 
+// Tests that the code of every number is that of the nearest level, but for what rounding leaves: near all levels and middles, and elsewhere.
+TEST(State, HasNearestLevels) {
+  for (bool isNonnegative : {false, true}) {
+    const StateLevels &state = StateLevels::of(isNonnegative);
+    std::vector<float> values; // each block begins with 1: its scale
+    auto add = [&](float value) {
+      if (values.size() % kStateBlock == 0)
+        values.push_back(1);
+      values.push_back(value);
+    };
+    for (float value : {1.0f, -0.0f, 1e-9f, isNonnegative ? 0.5f : -1.0f})
+      add(value);
+    for (size_t i = 0; i + 1 < state.levels.size(); ++i)
+      for (float place : {0.0f, 0.25f, 0.499f, 0.5f, 0.501f, 0.75f})
+        add(state.levels[i] + place * (state.levels[i + 1] - state.levels[i]));
+    values.resize((values.size() + kStateBlock - 1) / kStateBlock * kStateBlock);
+    std::vector<uint8_t> codes(values.size());
+    std::vector<float> scales(values.size() / kStateBlock), found(values.size());
+    quantizeState(state, values, codes.data(), scales.data());
+    dequantizeState(state, codes.data(), scales.data(), found);
+    EXPECT_THAT(scales, testing::Each(1));
+    for (size_t i = 0; i < values.size(); ++i) {
+      float nearest = 2;
+      for (float level : state.levels)
+        nearest = std::min(nearest, std::fabs(level - values[i]));
+      EXPECT_LE(std::fabs(found[i] - values[i]), nearest * (1 + 1e-4f)) << values[i];
+    }
+  }
+}
+
 } // namespace
