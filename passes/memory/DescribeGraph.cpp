@@ -1,4 +1,5 @@
 // A graph's steps and buffers as the plan states them, and why each buffer takes memory.
+#include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
 #include "ir/StowShapeOps.h"
 #include "passes/memory/DescribePlan.h"
@@ -163,6 +164,22 @@ private:
     return liveness.isWhole(value) ? std::nullopt : std::optional(AliasKind::Part);
   }
 
+  /// What the bytes of a quantized tensor stand for; nothing of others.
+  std::string quantizedAs(const Storage &storage) const {
+    auto argument = dyn_cast<BlockArgument>(storage.values.front());
+    if (!argument)
+      return "";
+    auto owner = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    const auto numbers =
+        quantizedNumbers(owner.getArgAttr(argument.getArgNumber(), kQuantizedAttr));
+    if (!numbers)
+      return "";
+    std::string shape;
+    for (int64_t extent : numbers->type.getShape())
+      absl::StrAppend(&shape, shape.empty() ? "" : "x", extent);
+    return absl::StrCat(": ", shape, " numbers in ", std::string(nameOf(numbers->scheme)));
+  }
+
   /// Why a value is there at all, and for how long.
   std::string purposeOf(const Storage &storage, BufferKind kind) const {
     switch (kind) {
@@ -170,7 +187,7 @@ private:
     case BufferKind::Frozen:
     case BufferKind::Statistic:
     case BufferKind::Optimizer:
-      return "kept from step to step";
+      return "kept from step to step" + quantizedAs(storage);
     case BufferKind::Accumulator:
       return "kept from batch to batch";
     case BufferKind::Input:
