@@ -28,9 +28,10 @@ std::string liveSet(const Plan &plan) {
     return "";
   const GraphPlan &graph = plan.graphs[*which];
   std::vector<const PlannedBuffer *> live = liveAtPeak(plan, graph);
-  std::string text = absl::StrCat("live at the peak, step ", graph.peakStep, " of \"", graph.name(),
-                                  "\" (", graph.steps[graph.peakStep].name, "), ", live.size(),
-                                  " buffers, ", formatBytesExact(fullestBytes(plan, graph)), ":\n");
+  std::string text =
+      absl::StrCat("live at the peak, command ", graph.peakStep, " of \"", graph.name(), "\" (",
+                   graph.steps[graph.peakStep].name, "), ", live.size(), " buffers, ",
+                   formatBytesExact(fullestBytes(plan, graph)), ":\n");
   Bytes rest = 0;
   for (size_t i = 0; i < live.size(); ++i) {
     if (i >= kRows) {

@@ -70,7 +70,7 @@ private:
 };
 
 std::string stepTitle(const GraphPlan &graph, int64_t step) {
-  std::string title = concat("step ", step, " of ", graph.stepCount);
+  std::string title = concat("command ", step, " of ", graph.stepCount);
   if (step >= 0 && step < static_cast<int64_t>(graph.steps.size()))
     title += " (" + printableText(graph.steps[step].name, nameWidth) + ")";
   return title;
@@ -198,7 +198,7 @@ std::string renderWorkspaces(const GraphPlan &graph) {
                            " with a workspace in the arena\n");
   Table table({true, true, true, false, false});
   if (!largest.empty())
-    table.add({"step", "bytes", "MiB", "call", "implementation"});
+    table.add({"command", "bytes", "MiB", "call", "implementation"});
   for (size_t i = 0; i < std::min(largest.size(), kRows); ++i) {
     const auto [bytes, step] = largest[i];
     table.add({std::to_string(step), groupDigits(bytes), mebibytes(bytes),
@@ -271,8 +271,8 @@ std::string renderText(const Plan &plan, const ReportOptions &options) {
   if (const std::string counts = describe(plan.tensors); !counts.empty())
     out += "  " + counts + "\n";
   for (const GraphPlan &graph : plan.graphs)
-    append(out, "  ", graph.name(), ": ", graph.stepCount, " steps, ", graph.buffers.size(),
-           " buffers, live peak ", groupDigits(graph.livePeakBytes), " bytes at step ",
+    append(out, "  ", graph.name(), ": ", graph.stepCount, " commands, ", graph.buffers.size(),
+           " buffers, live peak ", groupDigits(graph.livePeakBytes), " bytes at command ",
            graph.peakStep, "\n");
   if (std::optional<size_t> peak = peakGraph(plan)) {
     const GraphPlan &graph = plan.graphs[*peak];

@@ -152,7 +152,7 @@ std::string renderMap(const Plan &plan, const GraphPlan &graph, const ReportOpti
     upper.rows = rows - lower.rows;
   }
   std::string out = concat("arena map, graph ", graph.name(), ": ", graph.stepCount,
-                           " steps to the right, addresses upwards\n");
+                           " commands to the right, addresses upwards\n");
   int64_t peakColumn = std::min<int64_t>(columns - 1, static_cast<double>(graph.peakStep) *
                                                           columns / graph.stepCount);
   out += markerLine(peakColumn, 'v', "peak");

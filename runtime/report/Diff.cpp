@@ -64,7 +64,7 @@ std::string peakOf(const Plan &plan) {
   if (!which)
     return "no graph";
   const GraphPlan &graph = plan.graphs[*which];
-  std::string text = concat(graph.name(), ", step ", graph.peakStep, " of ", graph.stepCount);
+  std::string text = concat(graph.name(), ", command ", graph.peakStep, " of ", graph.stepCount);
   if (!graph.steps.empty())
     text += ", " + printableText(graph.steps[graph.peakStep].name, 60);
   return text;

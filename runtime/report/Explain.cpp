@@ -22,7 +22,7 @@ const GraphPlan &fullestGraph(const Plan &plan) {
   std::optional<size_t> which = peakGraph(plan);
   if (!which || plan.graphs[*which].steps.empty())
     throw Error::badInput("the plan of \"" + printableText(plan.model) +
-                          "\" has no steps; there is nothing to explain");
+                          "\" has no commands; there is nothing to explain");
   return plan.graphs[*which];
 }
 

@@ -225,7 +225,7 @@ def check_hover_and_selection(page: Page, plan: dict) -> None:
     page.pointer(page.js("stowage.app.placeOf(arguments[0])", largest))
     tip = page.text("#tip")
     expect(buffer["name"] in tip or len(buffer["name"]) > 80, f"hovering over {buffer['name']} says {tip}")
-    expect(f"steps {buffer['begin']:,} to {buffer['end'] - 1:,}" in tip, tip)
+    expect(f"commands {buffer['begin']:,} to {buffer['end'] - 1:,}" in tip, tip)
     page.pointer(page.js("stowage.app.placeOf(arguments[0])", largest), click=True)
     expect(page.state()["selected"] == largest, f"a click selects {page.state()['selected']}, not {largest}")
     details = page.text("#details")

@@ -263,9 +263,9 @@ export class App {
     const graph = this.graph;
     const live = graph.liveAt(step);
     const isPeak = step === graph.peakStep;
-    byId("live-title").textContent = isPeak ? "Live at the peak" : `Live at step ${groupDigits(step)}`;
+    byId("live-title").textContent = isPeak ? "Live at the peak" : `Live at command ${groupDigits(step)}`;
     byId("live-step").textContent =
-      `${isPeak ? `step ${groupDigits(step)} of ${groupDigits(graph.stepCount)}, ` : ""}${shorten(graph.stepLabel(step), 90)}: ` +
+      `${isPeak ? `command ${groupDigits(step)} of ${groupDigits(graph.stepCount)}, ` : ""}${shorten(graph.stepLabel(step), 90)}: ` +
       `${formatBytes(graph.live[step] ?? 0)} in ${groupDigits(live.length)} buffers` + (graph.measured ? `; ${timesOf(graph, step)}` : "");
     this.table.show(graph, leavesOf(fold(this.liveTree(step), (b) => graph.sortOf(b))), this.coloring, this.selected);
     this.showTree(step);
@@ -273,7 +273,7 @@ export class App {
   }
 
   private showTree(step: number): void {
-    byId("tree-instant").textContent = step === this.graph.peakStep ? "at the peak" : `at step ${groupDigits(step)}`;
+    byId("tree-instant").textContent = step === this.graph.peakStep ? "at the peak" : `at command ${groupDigits(step)}`;
     this.treemap.show({ graph: this.graph, root: this.liveTree(step), coloring: this.coloring, selected: this.selected, isDark: this.isDark,
       matches: this.shown() });
   }
@@ -357,7 +357,7 @@ export class App {
       lines.push(element("strong", { class: "name" }, shorten(graph.label(buffer), 80)),
         element("div", {}, `${graph.isRecomputed(buffer) ? "recomputed " : ""}${graph.kindOf(buffer)}, ${formatBytes(graph.size[buffer])}, ` +
           `${shorten(graph.shapeOf(buffer), 60)} ${graph.dtypeOf(buffer)}`),
-        element("div", {}, `steps ${groupDigits(graph.begin[buffer])} to ${groupDigits(graph.end[buffer] - 1)}`));
+        element("div", {}, `commands ${groupDigits(graph.begin[buffer])} to ${groupDigits(graph.end[buffer] - 1)}`));
     if (buffer >= 0 && graph.label(buffer) !== graph.bufferName(buffer))
       lines.push(element("div", { class: "hint name" }, shorten(graph.bufferName(buffer), 80)));
     if (leaf && leaf.buffers.length > 1)
@@ -367,7 +367,7 @@ export class App {
       lines.push(element("div", {}, shorten(graph.reasonOf(buffer), 160)));
     if (step >= 0)
       lines.push(element("div", { class: "hint" },
-        `step ${groupDigits(step)}: ${shorten(graph.stepLabel(step), 70)}, ${formatBytes(graph.live[step])} live` +
+        `command ${groupDigits(step)}: ${shorten(graph.stepLabel(step), 70)}, ${formatBytes(graph.live[step])} live` +
         (graph.implementationOf(step) ? `; ${shorten(graph.implementationOf(step), 60)}` : "") + (graph.measured ? `; ${timesOf(graph, step)}` : "")));
     tip.replaceChildren(...lines);
     const box = tip.getBoundingClientRect();

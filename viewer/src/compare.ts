@@ -116,8 +116,8 @@ export class CompareView {
     const [a, b] = this.sides;
     this.rows = compareGraphs(this.graphOf(a), this.graphOf(b), a.instant, b.instant);
     const arePeaks = this.sides.every((side) => side.instant === this.graphOf(side).peakStep);
-    this.moments.textContent = arePeaks ? "at the peaks; a click on a curve takes another step" :
-      `step ${groupDigits(a.instant)} of A beside step ${groupDigits(b.instant)} of B`;
+    this.moments.textContent = arePeaks ? "at the peaks; a click on a curve takes another command" :
+      `command ${groupDigits(a.instant)} of A beside command ${groupDigits(b.instant)} of B`;
     this.toPeaks.hidden = arePeaks;
     this.fillCategories();
     this.fillTable();

@@ -55,7 +55,7 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
       list.append(element("dt", {}, term), element("dd", {}, ...value));
   };
   const step = (t: number): HTMLElement => element("button",
-    { type: "button", class: "link", onclick: () => events.pin(t), title: "look at this step" },
+    { type: "button", class: "link", onclick: () => events.pin(t), title: "look at this command" },
     `${groupDigits(t)}  ${shorten(graph.stepLabel(t), 70)}${graph.implementationOf(t) ? `, by ${shorten(graph.implementationOf(t), 60)}` : ""}`);
   const buffer = (other: number): HTMLElement => element("button",
     { type: "button", class: "link", onclick: () => events.select(other) }, shorten(graph.label(other), 60));
@@ -69,9 +69,9 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
   const padding = graph.size[b] - graph.logicalSize[b];
   row("Size", formatBytesExact(graph.size[b]) + (padding > 0 ? `, of them ${formatBytesExact(padding)} padding of its layout` : ""));
   row("Offset", formatBytesExact(graph.offset[b]));
-  row("Lives", `steps ${groupDigits(graph.begin[b])} to ${groupDigits(graph.end[b] - 1)} of ${groupDigits(graph.stepCount)}` +
+  row("Lives", `commands ${groupDigits(graph.begin[b])} to ${groupDigits(graph.end[b] - 1)} of ${groupDigits(graph.stepCount)}` +
     (graph.isLive(b, graph.peakStep) ? ", also at the peak" : ""));
-  const now = instant === graph.peakStep ? "at the peak" : `at step ${groupDigits(instant)}`;
+  const now = instant === graph.peakStep ? "at the peak" : `at command ${groupDigits(instant)}`;
   const waits = graph.waitAt(b, instant);
   if (waits === "used")
     row("In use", `by the command ${now}`);

@@ -71,7 +71,7 @@ export function keyOf(graph: Graph, card: { name: string } | null): KeyEntry[] {
     { sign: "arena", text: "the arena" },
     { sign: "bound", text: "no placement takes less" },
     ...optional(card !== null, "card", `what ${card?.name} has for the arena`),
-    { sign: "instant", text: "the step that is looked at" },
+    { sign: "instant", text: "the command that is looked at" },
     { sign: "pointer", text: "under the pointer" },
     { sign: "chosen", text: "chosen" },
     { sign: "pointed", text: "pointed at in the table or treemap" },

@@ -8,7 +8,7 @@ import { formatBytes, formatPercent, formatSeconds, groupDigits, shorten, splitN
 type Column = "name" | "kind" | "size" | "begin" | "price";
 const COLUMNS: [Column, string, boolean, string][] = [
   ["name", "Buffer", false, "sort by name"], ["kind", "Kind", false, "sort by kind"], ["size", "Bytes", true, "sort by bytes"],
-  ["begin", "Steps", true, "sort by first step"], ["price", "Again", true, "sort by the time of computing it again"],
+  ["begin", "Commands", true, "sort by first command"], ["price", "Again", true, "sort by the time of computing it again"],
 ];
 const PAGE = 150;
 const TAIL = 12; ///< characters of a name that are always shown

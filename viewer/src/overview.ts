@@ -91,7 +91,7 @@ function sums(plan: Plan, events: OverviewEvents): HTMLElement {
   const near = graph ? graph.live.filter((bytes) => bytes >= 0.95 * graph.livePeak).length - 1 : 0;
   const peak = advice && graph && element("p", {}, `Fullest in ${shorten(graph.name, 30)} at `, element("button",
     { type: "button", class: "link", onclick: () => events.pin(advice.graph, graph.peakStep) },
-    `step ${groupDigits(graph.peakStep)} of ${groupDigits(graph.stepCount)}`), near > 0 ?
+    `command ${groupDigits(graph.peakStep)} of ${groupDigits(graph.stepCount)}`), near > 0 ?
     `; ${groupDigits(near)} more come${near === 1 ? "s" : ""} within 5\u00a0%.` : "; no other comes within 5\u00a0%.");
   return fold("What fills the arena at its fullest", true, peak ?? null, element("table", { id: "sums" }, element("tbody", {}, ...rows)));
 }
