@@ -275,6 +275,16 @@ TupleSpace tupleSpace(const Shape &shape, const Shape &tuples, int64_t batchDims
           Shape(shape.begin() + batchDims, shape.begin() + end)};
 }
 
+/// True for the numbers 0 to extent - 1.
+bool namesAllInOrder(const Indices &indices, int64_t extent) {
+  if (!indices.known || indices.known->size() != extent)
+    return false;
+  for (int64_t i = 0; i < extent; ++i)
+    if (indices.known->ints[i] != i)
+      return false;
+  return true;
+}
+
 void convertGatherND(NodeImport &node) {
   Value x = node.value(0);
   Shape shape = shapeOf(x);
@@ -286,6 +296,8 @@ void convertGatherND(NodeImport &node) {
   result.insert(result.end(), shape.begin() + batchDims + picks.back(), shape.end());
   Indices linear = linearized(node, tuples, space.extents);
   int64_t count = product(picks, batchDims, picks.size() - 1);
+  if (space.batch == 1 && namesAllInOrder(linear, space.named))
+    return node.bind(0, node.reshape(x, result));
   if (space.batch == 1) {
     Value table = node.reshape(x, {space.named, space.rest});
     return node.bind(0, node.reshape(rowsOf(node, table, reshaped(node, linear, {count})), result));
