@@ -2,6 +2,8 @@
 #include "ir/StowAttentionOps.h"
 #include "ir/OpGroup.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 
 #define GET_OP_CLASSES
@@ -41,7 +43,32 @@ LogicalResult checkFactors(std::optional<Location> location, RankedTensorType q,
   return success();
 }
 
-/// Types of y and lse; C1 to C5.
+/// C6. `scores`: their extents.
+LogicalResult checkDocuments(std::optional<Location> location, ArrayRef<int64_t> scores,
+                             Value queries, Value keys) {
+  if (!queries && !keys)
+    return success();
+  SmallVector<int64_t> ofQueries(scores.drop_back()), ofKeys(scores.drop_back(2));
+  ofKeys.push_back(scores.back());
+  auto fits = [&](Value numbers, ArrayRef<int64_t> shape) {
+    if (!numbers)
+      return false;
+    auto broadcast = broadcastShapes(tensor(numbers).getShape(), shape);
+    return succeeded(broadcast) && *broadcast == shape;
+  };
+  if (fits(queries, ofQueries) && fits(keys, ofKeys) &&
+      tensor(queries).getElementType() == tensor(keys).getElementType())
+    return success();
+  auto found = [](Value numbers) {
+    return numbers ? llvm::formatv("{0}", numbers.getType()).str() : std::string("none");
+  };
+  return emitOptionalError(
+      location,
+      "expects documents of queries and of keys, both of i32 or both of i64, that broadcast to [",
+      ofQueries, "] and [", ofKeys, "], found ", found(queries), " and ", found(keys));
+}
+
+/// Types of y and lse; C1 to C6.
 template <typename Adaptor>
 FailureOr<SmallVector<Type, 2>> resultTypes(std::optional<Location> location, Adaptor adaptor) {
   auto q = tensor(adaptor.getQ()), k = tensor(adaptor.getK()), v = tensor(adaptor.getV());
@@ -76,6 +103,9 @@ FailureOr<SmallVector<Type, 2>> resultTypes(std::optional<Location> location, Ad
     return emitOptionalError(location, "expects a ratio from 0 to below 1, found ", ratio);
   if (Value seed = adaptor.getSeed(); seed && tensor(seed).getRank() != 0)
     return emitOptionalError(location, "expects a scalar seed, found ", seed.getType());
+  if (failed(
+          checkDocuments(location, scores, adaptor.getQueryDocuments(), adaptor.getKeyDocuments())))
+    return failure();
   SmallVector<int64_t> y(q.getShape()), lse(q.getShape());
   y.back() = v.getShape().back();
   lse.back() = 2;
@@ -142,7 +172,7 @@ LogicalResult AttentionGradientOp::inferReturnTypes(MLIRContext *, std::optional
   Type y = forward->front(), lse = forward->back();
   if (!compatibleTypes(adaptor.getY().getType(), y) ||
       !compatibleTypes(adaptor.getLse().getType(), lse) ||
-      !compatibleTypes(adaptor.getDy().getType(), y)) // C6
+      !compatibleTypes(adaptor.getDy().getType(), y)) // C7
     return emitOptionalError(location, "expects y and dy of type ", y, " and lse of type ", lse,
                              ", found ", adaptor.getY().getType(), ", ", adaptor.getDy().getType(),
                              " and ", adaptor.getLse().getType());

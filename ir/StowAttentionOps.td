@@ -20,7 +20,9 @@ def Stow_AttentionOp : Stow_Op<"attention",
 
     A `mask` of i1 leaves the scores where it is true, one of floats is added to them. With
     `diagonal`, query i sees keys 0 to i + diagonal alone, of these with `window` the last so many; what
-    lies behind and before is not computed. A query that sees no key gives NaN, with `zero_rows` 0. With `ratio` the weights are dropped with that
+    lies behind and before is not computed. With `documents`, numbers of the documents that queries and
+    keys belong to, a query sees the keys of its own alone. A query that sees no key gives NaN, with
+    `zero_rows` 0. With `ratio` the weights are dropped with that
     probability: in the model form this says so, in the training graph `seed` and `stream` make the
     random numbers, element by element those of stow.dropout_training on the weights.
 
@@ -28,7 +30,8 @@ def Stow_AttentionOp : Stow_Op<"attention",
     last of those of k and v may divide q's: so many queries in a row share keys; C3: the mask
     broadcasts to the scores; C4: the diagonal is not negative, and a window goes with
     one, in which every query sees a key; C5: the ratio lies in [0, 1), and the
-    seed is a scalar.
+    seed is a scalar; C6: documents are i32 or i64, those of queries and of keys alike, and broadcast to
+    [..., T] and [..., S], the leading extents those of the scores.
     ```mlir
     %y, %lse = stow.attention %q, %k, %v {scale = 0.125 : f64, diagonal = 0 : i64,
         zero_rows = false, ratio = 0.0 : f64, stream = 0 : i64}
@@ -37,11 +40,13 @@ def Stow_AttentionOp : Stow_Op<"attention",
     ```
   }];
   let arguments = !con((ins Stow_FloatTensor:$q, Stow_FloatTensor:$k, Stow_FloatTensor:$v,
-                        Optional<Stow_Tensor>:$mask, Optional<Stow_IntTensor>:$seed),
+                        Optional<Stow_Tensor>:$mask, Optional<Stow_IntTensor>:$query_documents,
+                        Optional<Stow_IntTensor>:$key_documents, Optional<Stow_IntTensor>:$seed),
                        Stow_AttentionAttributes);
   let results = (outs Stow_FloatTensor:$y, Stow_FloatTensor:$lse);
   let assemblyFormat = [{
-    $q `,` $k `,` $v (`mask` $mask^)? (`seed` $seed^)? attr-dict `:` functional-type(operands, results)
+    $q `,` $k `,` $v (`mask` $mask^)? (`documents` $query_documents^ `,` $key_documents)? (`seed` $seed^)? attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
@@ -54,7 +59,7 @@ def Stow_AttentionGradientOp : Stow_Op<"attention_gradient",
     weights are computed again, a tile at a time. With P the weights and R their dropout's factors:
     dP = R (dy v'), dS = scale P (dP - rows of sum(dy y)), dq = dS k, dk = dS' q, dv = (R P)' dy. (T. Dao,
     "FlashAttention-2: Faster attention with better parallelism and work partitioning", 2023.)
-    C1 to C5 as for stow.attention; C6: y, lse and dy have the types of its results.
+    C1 to C6 as for stow.attention; C7: y, lse and dy have the types of its results.
     ```mlir
     %dq, %dk, %dv = stow.attention_gradient %q, %k, %v, %y, %lse, %dy {scale = 0.125 : f64,
         diagonal = 0 : i64, zero_rows = false, ratio = 0.0 : f64, stream = 0 : i64}
@@ -65,12 +70,13 @@ def Stow_AttentionGradientOp : Stow_Op<"attention_gradient",
   }];
   let arguments = !con((ins Stow_FloatTensor:$q, Stow_FloatTensor:$k, Stow_FloatTensor:$v,
                         Stow_FloatTensor:$y, Stow_FloatTensor:$lse, Stow_FloatTensor:$dy,
-                        Optional<Stow_Tensor>:$mask, Optional<Stow_IntTensor>:$seed),
+                        Optional<Stow_Tensor>:$mask, Optional<Stow_IntTensor>:$query_documents,
+                        Optional<Stow_IntTensor>:$key_documents, Optional<Stow_IntTensor>:$seed),
                        Stow_AttentionAttributes);
   let results = (outs Stow_FloatTensor:$dq, Stow_FloatTensor:$dk, Stow_FloatTensor:$dv);
   let assemblyFormat = [{
-    $q `,` $k `,` $v `,` $y `,` $lse `,` $dy (`mask` $mask^)? (`seed` $seed^)? attr-dict `:`
-    functional-type(operands, results)
+    $q `,` $k `,` $v `,` $y `,` $lse `,` $dy (`mask` $mask^)? (`documents` $query_documents^ `,` $key_documents)?
+    (`seed` $seed^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

@@ -53,6 +53,7 @@ Command libraryCommand(Operation *op, StringRef call) {
     command.ints["has_bias"] = {op->getNumOperands() == 3 ? 1 : 0};
   auto addPresence = [&](auto attention) {
     command.ints["has_mask"] = {attention.getMask() ? 1 : 0};
+    command.ints["has_documents"] = {attention.getKeyDocuments() ? 1 : 0};
     command.ints["has_seed"] = {attention.getSeed() ? 1 : 0};
   };
   if (auto attention = dyn_cast<AttentionOp>(op))

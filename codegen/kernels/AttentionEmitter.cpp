@@ -53,6 +53,10 @@ template <typename Op> AttentionProblem problemOf(Op op) {
     problem.mask = next++;
     problem.isAdded = !tensorType(op.getMask()).getElementType().isInteger(1);
   }
+  if (op.getKeyDocuments()) {
+    problem.queryDocuments = next++;
+    problem.keyDocuments = next++;
+  }
   if (op.getSeed() && problem.ratio > 0)
     problem.seed = next;
   return problem;
@@ -408,6 +412,8 @@ AttentionEmitter::Score AttentionEmitter::scoreAt(const Place &place, int64_t gr
   const int64_t extent = streamsKeys ? problem.keys : problem.queries;
   Value own = ownRow(place.first, i), other = math.plus(place.from, products.columnOf(group, i));
   Score score = streamsKeys ? Score{own, other, {}} : Score{other, own, {}};
+  if (problem.keyDocuments)
+    score.isSeen = isOfOneDocument(place.head, score);
   if (place.isSeen)
     return score;
   Value start = math.plus(place.from, products.columnOf(0, 0)); // of the thread's columns
@@ -435,14 +441,28 @@ AttentionEmitter::Score AttentionEmitter::scoreAt(const Place &place, int64_t gr
   return score;
 }
 
+Value AttentionEmitter::documentOf(Streams rows, Value head, Value row) {
+  const bool isOfQuery = rows == Streams::Queries;
+  const Matrices &numbers = tensors[isOfQuery ? *problem.queryDocuments : *problem.keyDocuments];
+  const int64_t last = (isOfQuery ? problem.queries : problem.keys) - 1;
+  Value place = elementAt(numbers, base(numbers, head), math.smaller(row, math.constant(last)),
+                          math.constant(0));
+  return memref::LoadOp::create(builder, location, numbers.buffer.memory, ValueRange{place});
+}
+
+Value AttentionEmitter::isOfOneDocument(Value head, const Score &at) {
+  return arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq,
+                               documentOf(Streams::Queries, head, at.query),
+                               documentOf(Streams::Keys, head, at.key));
+}
+
 Term AttentionEmitter::masked(Value product, const Place &place, const Score &at) {
   Term score = term(product) * (problem.scale * unit());
   if (!problem.mask)
     return score;
   const Matrices &mask = tensors[*problem.mask];
   // What is outside is read somewhere, and not used.
-  Value query = clamped(at.query, problem.queries, tiles.owned()),
-        key = clamped(at.key, problem.keys, tiles.owned());
+  Value query = clamped(at.query, problem.queries), key = clamped(at.key, problem.keys);
   Value element = elementAt(mask, base(mask, place.head), query, key);
   if (problem.isAdded)
     return score + term(load(mask, element, 1, builder.getF32Type()));
@@ -534,20 +554,74 @@ AttentionEmitter::Visited AttentionEmitter::visitedQueries(Value first) {
   return inOrder(visited);
 }
 
+AttentionEmitter::Stream AttentionEmitter::streamOf(Streams streams, const Matrices &factors,
+                                                    const Matrices &others, Value head,
+                                                    Value first) {
+  Stream stream{factors, others, streams == Streams::Keys ? headOfKeys(head) : head, streams, head,
+                {},      {}};
+  if (!problem.keyDocuments)
+    return stream;
+  const Streams owns = streams == Streams::Keys ? Streams::Queries : Streams::Keys;
+  Value number = documentOf(owns, head, first);
+  const Values ends = lanes.loop(
+      math.constant(1), math.constant(tiles.owned()), 1, {number, number},
+      [&](Value row, ValueRange old) {
+        Value other = documentOf(owns, head, math.plus(first, row));
+        return Values{arith::MinSIOp::create(builder, location, old[0], other).getResult(),
+                      arith::MaxSIOp::create(builder, location, old[1], other).getResult()};
+      });
+  stream.least = ends[0], stream.most = ends[1];
+  return stream;
+}
+
+/// Each warp looks at all of the tile's numbers.
+Value AttentionEmitter::meets(const Stream &stream, Value tile) {
+  if (!problem.keyDocuments)
+    return {};
+  auto compare = [&](arith::CmpIPredicate predicate, Value a, Value b) -> Value {
+    return arith::CmpIOp::create(builder, location, predicate, a, b);
+  };
+  Value lane = math.plus(math.times(tile, tiles.streamed), math.remainder(thread, kWarp)), found;
+  for (int64_t row = 0; row < tiles.streamed; row += kWarp) {
+    Value number = documentOf(stream.streams, stream.ofQueries, math.plus(lane, row));
+    Value isBetween = both(compare(arith::CmpIPredicate::sge, number, stream.least),
+                           compare(arith::CmpIPredicate::sle, number, stream.most));
+    found = found ? Value(arith::OrIOp::create(builder, location, found, isBetween)) : isBetween;
+  }
+  found = arith::ExtUIOp::create(builder, location, builder.getI32Type(), found);
+  for (int32_t distance = 1; distance < kWarp; distance *= 2) {
+    auto other =
+        gpu::ShuffleOp::create(builder, location, found, distance, kWarp, gpu::ShuffleMode::XOR);
+    found = arith::OrIOp::create(builder, location, found, other.getShuffleResult());
+  }
+  Value none = arith::ConstantOp::create(builder, location, builder.getI32IntegerAttr(0));
+  return compare(arith::CmpIPredicate::ne, found, none);
+}
+
 AttentionEmitter::Values AttentionEmitter::overTiles(const Stream &stream, const Visited &visited,
                                                      ValueRange before, TileBody body) {
   auto over = [&](Value low, Value high, bool isSeen, ValueRange carried) {
     return lanes.loop(low, high, 1, carried, [&](Value tile, ValueRange old) {
+      Value isMet = meets(stream, tile);
       if (tiles.stages == 1) {
         barrier(); // the tile before has been read
-        bring(stream, tile);
+        lanes.ifHolds(isMet, [&] { bring(stream, tile); });
       }
       arrive(); // and has been read, by now
       if (tiles.stages > 1) {
         Value next = math.plus(tile, 1);
-        lanes.ifHolds(math.isBelow(next, visited.high), [&] { bring(stream, next); });
+        lanes.ifHolds(math.isBelow(next, visited.high),
+                      [&] { lanes.ifHolds(meets(stream, next), [&] { bring(stream, next); }); });
       }
-      return body(tile, isSeen, old);
+      if (!isMet)
+        return body(tile, isSeen, old);
+      auto met = scf::IfOp::create(builder, location, old.getTypes(), isMet, /*withElse=*/true);
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToEnd(met.elseBlock());
+      scf::YieldOp::create(builder, location, old);
+      builder.setInsertionPointToEnd(met.thenBlock());
+      scf::YieldOp::create(builder, location, body(tile, isSeen, old));
+      return Values(met.getResults());
     });
   };
   if (!problem.isNarrow())
@@ -587,7 +661,9 @@ void AttentionEmitter::bring(const Stream &stream, Value tile) {
 
 void AttentionEmitter::bringFirst(const Stream &stream, const Visited &visited) {
   if (tiles.stages > 1)
-    lanes.ifHolds(math.isBelow(visited.low, visited.high), [&] { bring(stream, visited.low); });
+    lanes.ifHolds(math.isBelow(visited.low, visited.high), [&] {
+      lanes.ifHolds(meets(stream, visited.low), [&] { bring(stream, visited.low); });
+    });
 }
 
 } // namespace stow

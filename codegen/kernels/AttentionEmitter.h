@@ -26,7 +26,8 @@ struct AttentionProblem {
   bool zeroRows, isGradient;
   bool isAdded = false; ///< the mask, to the scores
   uint64_t stream;
-  std::optional<unsigned> mask, seed; ///< numbers of the operands; no seed where nothing is dropped
+  /// Numbers of the operands; no seed where nothing is dropped.
+  std::optional<unsigned> mask, queryDocuments, keyDocuments, seed;
 
   bool isNarrow() const { return element.getIntOrFloatBitWidth() == 16; }
   /// An exponent is one multiply-add of a product there: the larger product has the larger score, of all keys.
@@ -52,7 +53,7 @@ struct AttentionTiles {
       1; ///< streamed tiles in shared memory: the one at hand and, of 2, the one that comes
 };
 
-/// A tensor [heads..., rows, columns], and what lies where in it; [heads..., rows] has one column.
+/// A tensor [heads..., rows, columns], and what lies where in it; documents [heads..., rows] have one column.
 struct Matrices {
   Buffer buffer;
   Space heads;
@@ -151,6 +152,10 @@ private:
     mlir::Value query, key; ///< indices
     mlir::Value isSeen; ///< i1: the query sees the key, and what is streamed exists; null: always
   };
+  /// The number of the document of a query, or of a key, of queries' head `head`; that of the last row beyond it.
+  mlir::Value documentOf(Streams rows, mlir::Value head, mlir::Value row);
+  /// Whether query and key are of one document (i1).
+  mlir::Value isOfOneDocument(mlir::Value head, const Score &at);
   /// Value `i` of `group` of the tile's scores.
   Score scoreAt(const Place &place, int64_t group, int64_t i);
   /// Row of the owned tile in which value `i` of every group lies.
@@ -181,7 +186,15 @@ private:
   struct Stream {
     const Matrices &factors, &others;
     mlir::Value head;
+    Streams streams;
+    mlir::Value ofQueries;   ///< the head that the queries are of
+    mlir::Value least, most; ///< numbers of documents of the owned rows, where there are such
   };
+  /// Of the head of queries `head`, for the owned tile that begins at `first`.
+  Stream streamOf(Streams streams, const Matrices &factors, const Matrices &others,
+                  mlir::Value head, mlir::Value first);
+  /// Whether a streamed tile may be of a document of the owned one: the same in all threads of the block. Null: always.
+  mlir::Value meets(const Stream &stream, mlir::Value tile);
   using TileBody = llvm::function_ref<Values(mlir::Value tile, bool isSeen, mlir::ValueRange)>;
   /// Runs `body` over them, apart for those that are seen whole: a mask takes longer there than in f32.
   /// With two stages the first has been asked for, and each asks for the next.
@@ -200,6 +213,10 @@ private:
   mlir::Value headOfKeys(mlir::Value head) { return math.quotient(head, problem.shared); }
   mlir::Value clamped(mlir::Value row, int64_t rows, int64_t tileRows) {
     return rows % tileRows == 0 ? row : math.smaller(row, math.constant(rows - 1));
+  }
+  /// Of a row of a tile that is owned or streamed: both have powers of 2.
+  mlir::Value clamped(mlir::Value row, int64_t rows) {
+    return clamped(row, rows, std::max(tiles.owned(), tiles.streamed));
   }
 
   //===-- Forward ---------------------------------------------------------------------------===//

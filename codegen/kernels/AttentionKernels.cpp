@@ -9,7 +9,8 @@
 //
 // The gradient is two kernels, that of the queries first, which leaves numbers of each to that of the keys. Both
 // make the scores, so that no two blocks add to one sum: nothing is atomic, and sums have an order that shapes
-// decide. Tiles beyond the diagonal or before the window that ends there are not visited.
+// decide. Tiles beyond the diagonal or before the window that ends there are not visited, and those of documents that none of the owned
+// rows can be of are neither brought nor multiplied.
 // Methods: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018; T. Dao,
 // "FlashAttention-2: Faster attention with better parallelism and work partitioning", 2023.
 //
@@ -119,7 +120,7 @@ void AttentionEmitter::attention() {
     Values carried = products.zeros(TileProducts::padded(problem.element, problem.width));
     const size_t sums = carried.size();
     carried.append({number(-kInfinity), number(-kInfinity), number(0), number(0)});
-    const Stream stream{k, v, headOfKeys(head)};
+    const Stream stream = streamOf(Streams::Keys, k, v, head, first);
     const Visited visited = visitedKeys(first);
     bringFirst(stream, visited);
     arrive();
@@ -234,6 +235,9 @@ AttentionEmitter::differentiate(const Place &place,
     }
     result.weights.push_back(kept.get());
     Term product = weight * (gradient - term(query.back()));
+    // Queries may have no key of their document, and results of NaN.
+    if (problem.keyDocuments)
+      product = term(at.isSeen).choose(product, product.constant(0));
     result.products.push_back((problem.element.isF16() ? product * problem.scale : product).get());
   }
   return result;
@@ -258,11 +262,12 @@ void AttentionEmitter::gradientByKeys() {
     const size_t ofDepth = sums.size();
     sums.append(products.zeros(TileProducts::padded(problem.element, problem.width)));
     const Visited visited = visitedQueries(first);
-    auto streamOf = [&](Value number) {
-      return Stream{q, dy, math.plus(math.times(ofKeys, problem.shared), number)};
+    auto queriesOf = [&](Value number) {
+      return streamOf(Streams::Queries, q, dy,
+                      math.plus(math.times(ofKeys, problem.shared), number), first);
     };
     if (problem.shared == 1)
-      bringFirst(streamOf(math.constant(0)), visited);
+      bringFirst(queriesOf(math.constant(0)), visited);
     arrive();
     auto ofTile = [&](Value head, Value tile, bool isSeen, ValueRange before) {
       const Place place{head,   first, math.times(tile, tiles.streamed), Streams::Queries,
@@ -288,7 +293,7 @@ void AttentionEmitter::gradientByKeys() {
     };
     sums = lanes.loop(math.constant(0), math.constant(problem.shared), 1, sums,
                       [&](Value number, ValueRange before) {
-                        const Stream stream = streamOf(number);
+                        const Stream stream = queriesOf(number);
                         Value head = stream.head;
                         if (problem.shared > 1 && tiles.stages > 1) {
                           barrier(); // the last tile of the head before has been read
@@ -313,7 +318,7 @@ void AttentionEmitter::gradientByQueries() {
   forTiles(problem.heads, problem.queries, hasDiagonal, [&](Value head, Value first) {
     loadTile(owned[0], q, head, first, tiles.owned());
     loadTile(owned[1], dy, head, first, tiles.owned());
-    const Stream stream{k, v, headOfKeys(head)};
+    const Stream stream = streamOf(Streams::Keys, k, v, head, first);
     const Visited visited = visitedKeys(first);
     OfQuery ofRows[2];
     for (int64_t half : {0, 1}) {
@@ -357,6 +362,13 @@ static SmallVector<Matrices> matricesOf(Operation *op, const KernelFrame &frame,
     if (problem.mask == i) {
       steps = broadcastStrides(shape, steps, scores);
       shape = scores;
+    }
+    if (problem.queryDocuments == i || problem.keyDocuments == i) {
+      SmallVector<int64_t> rows(ArrayRef(scores).drop_back(2));
+      rows.push_back(problem.keyDocuments == i ? problem.keys : problem.queries);
+      steps = broadcastStrides(shape, steps, rows);
+      shape = rows;
+      shape.push_back(1), steps.push_back(0);
     }
     Matrices matrices;
     matrices.buffer = frame.buffers[i];

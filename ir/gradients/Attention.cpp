@@ -18,8 +18,9 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, Gradients &gradient
                        "stow.softmax instead");
   Formula f(builder, getLoc());
   auto gradient = f.build<AttentionGradientOp>(
-      getQ(), getK(), getV(), getY(), getLse(), dy, getMask(), getSeed(), getScaleAttr(),
-      getDiagonalAttr(), getWindowAttr(), getZeroRowsAttr(), getRatioAttr(), getStreamAttr());
+      getQ(), getK(), getV(), getY(), getLse(), dy, getMask(), getQueryDocuments(),
+      getKeyDocuments(), getSeed(), getScaleAttr(), getDiagonalAttr(), getWindowAttr(),
+      getZeroRowsAttr(), getRatioAttr(), getStreamAttr());
   auto add = [&](Value value, Value result) {
     if (gradients.isNeeded(value))
       gradients.add(builder, getLoc(), value, result);

@@ -195,11 +195,87 @@ std::optional<Band> bandOf(CompareOp compare, StringRef predicate, int64_t rows,
   return both;
 }
 
-/// What a mask leaves: a band of positions, and other masks that all have to hold.
-struct Seen {
+/// A part of a mask that compares numbers of queries and keys, and the band that it is where these are positions within documents.
+struct Counted {
+  Mask part;
+  RowNumbers positions;
   Band band;
-  SmallVector<Mask> rest;
 };
+
+/// What a mask leaves: a band of positions, within documents where it compares their numbers, and other masks that all have to hold.
+struct Seen {
+  Band band = {};
+  std::optional<Documents> documents = {};
+  Mask ofDocuments = {}; ///< the part that compares their numbers
+  SmallVector<Counted> counted = {};
+  SmallVector<Mask> rest = {};
+
+  void narrow(const Seen &other) {
+    band.narrow(other.band);
+    counted.append(other.counted);
+    rest.append(other.rest);
+    if (!documents) {
+      documents = other.documents;
+      ofDocuments = other.ofDocuments;
+    } else if (other.documents && !(*documents == *other.documents)) {
+      rest.push_back(other.ofDocuments);
+    }
+    if (documents)
+      llvm::erase_if(counted, [&](const Counted &one) {
+        const bool isBand = countWithin(one.positions, *documents);
+        if (isBand)
+          band.narrow(one.band);
+        return isBand;
+      });
+  }
+
+  /// What `inner` leaves as what `whole` does, which repeats or reshapes it. Parts behind a reshape do not stand for themselves: in their
+  /// place stands the whole.
+  void follow(const Mask &whole, Value inner) {
+    if (!isReshaped(whole.value, inner))
+      return;
+    bool isLost = !rest.empty();
+    auto moves = [&](RowNumbers &numbers) {
+      const bool follows = numbers.follow(whole.value, inner);
+      isLost |= !follows;
+      return follows;
+    };
+    if (documents && !(moves(documents->queries) && moves(documents->keys)))
+      documents.reset();
+    ofDocuments = whole;
+    llvm::erase_if(counted, [&](Counted &one) {
+      one.part = whole;
+      return !moves(one.positions);
+    });
+    if (isLost)
+      rest.assign({whole});
+  }
+};
+
+/// What a comparison of numbers of queries and keys leaves, which `part` says.
+std::optional<Seen> seenByNumbers(const Mask &part, int64_t rows, int64_t keys) {
+  auto compare = part.value.getDefiningOp<CompareOp>();
+  const StringRef predicate = compare.getPredicate();
+  const auto found = rowNumbersOf(compare.getA(), compare.getB(), rows, keys);
+  if (!found)
+    return std::nullopt;
+  const auto &[a, b] = *found;
+  if (predicate == (part.keeps ? "eq" : "ne") && a.added == b.added) {
+    Seen seen;
+    seen.documents = a.isOfQueries ? Documents{a, b} : Documents{b, a};
+    seen.ofDocuments = part;
+    return seen;
+  }
+  if (a.numbers != b.numbers || a.lead != b.lead)
+    return std::nullopt;
+  // a + its summand `order` b + its summand
+  const StringRef order = part.keeps ? predicate : opposite(predicate);
+  const auto apart = static_cast<double>(b.added - a.added);
+  const auto band = a.isOfQueries ? bandOf(exchanged(order), -apart) : bandOf(order, apart);
+  if (!band)
+    return std::nullopt;
+  return Seen{.counted = {Counted{part, a, *band}}};
+}
 
 /// What a mask of booleans, or of numbers that hold where they are not 0, leaves where it holds or, without `keeps`, does not:
 /// comparisons of positions, their opposites, all of several.
@@ -214,8 +290,9 @@ Seen seenOf(Value mask, bool keeps, int64_t rows, int64_t keys) {
       const auto a = numberOf(compare.getA()), b = numberOf(compare.getB());
       if (a && b && holds(predicate, *a, *b) == keeps)
         return Seen{};
-      const auto band = bandOf(compare, keeps ? predicate : opposite(predicate), rows, keys);
-      return band ? std::optional(Seen{*band, {}}) : std::nullopt;
+      if (const auto band = bandOf(compare, keeps ? predicate : opposite(predicate), rows, keys))
+        return Seen{*band};
+      return seenByNumbers(Mask{inner, keeps}, rows, keys);
     }
     auto select = inner.getDefiningOp<SelectOp>();
     if (!select)
@@ -228,21 +305,17 @@ Seen seenOf(Value mask, bool keeps, int64_t rows, int64_t keys) {
     if (condition != (keeps ? b : a))
       return std::nullopt;
     Seen both;
-    for (Value part : {condition, keeps ? a : b}) {
-      Seen found = seenOf(part, keeps, rows, keys);
-      both.band.narrow(found.band);
-      both.rest.append(found.rest);
-    }
+    for (Value part : {condition, keeps ? a : b})
+      both.narrow(seenOf(part, keeps, rows, keys));
     return both;
   };
   if (const auto number = numberOf(mask); number && (*number != 0) == keeps)
     return {};
   const Value inner = withoutLead(mask);
-  Seen seen = read(inner).value_or(Seen{{}, {Mask{mask, keeps}}});
-  // Parts that are no booleans, or lie behind a reshape, do not stand for themselves: with them stays the whole.
-  if (!seen.rest.empty() &&
-      (isReshaped(mask, inner) ||
-       llvm::any_of(seen.rest, [](const Mask &part) { return !part.isBoolean(); })))
+  Seen seen = read(inner).value_or(Seen{.rest = {Mask{mask, keeps}}});
+  seen.follow(Mask{mask, keeps}, inner);
+  // Parts that are no booleans do not stand for themselves: with them stays the whole.
+  if (llvm::any_of(seen.rest, [](const Mask &part) { return !part.isBoolean(); }))
     seen.rest.assign({Mask{mask, keeps}});
   return seen;
 }
@@ -285,19 +358,22 @@ std::optional<Band> bandOf(ArrayRef<bool> seen, int64_t rows, int64_t keys) {
 /// Reads a mask of scores [..., rows, keys] that is constant, or computed from positions.
 MaskContent readContent(const Mask &mask, int64_t rows, int64_t keys) {
   MaskContent result;
-  auto leave = [&](const Band &band) {
+  auto leave = [&](const Band &band, const std::optional<Documents> &documents = {}) {
     result.band = band.within(rows, keys);
-    result.keepsOne = result.band.keepsOne(rows, keys);
-    result.leaves = result.band.isAll() ? Leaves::All
-                    : result.keepsOne   ? Leaves::Band
-                                        : Leaves::Unknown;
+    result.documents = documents;
+    result.keepsOne = keepsOne(result.band, documents, rows, keys);
+    result.leaves = result.band.isAll() && !documents  ? Leaves::All
+                    : result.band.keepsOne(rows, keys) ? Leaves::Band
+                                                       : Leaves::Unknown;
   };
   const Mask choice = asChoice(mask);
   if (choice.isBoolean()) {
-    const Seen seen = seenOf(choice.value, choice.keeps, rows, keys);
+    Seen seen = seenOf(choice.value, choice.keeps, rows, keys);
+    if (!mask.isBoolean())
+      seen.follow(mask, withoutLead(mask.value));
     result.isInfinite = choice.excluded == -kInfinity;
-    if (seen.rest.empty()) {
-      leave(seen.band);
+    if (seen.rest.empty() && seen.counted.empty()) {
+      leave(seen.band, seen.documents);
       return result;
     }
   }
@@ -321,6 +397,14 @@ MaskContent readContent(const Mask &mask, int64_t rows, int64_t keys) {
 
 } // namespace
 
+bool keepsOne(const Band &band, const std::optional<Documents> &documents, int64_t rows,
+              int64_t keys) {
+  if (!documents)
+    return band.keepsOne(rows, keys);
+  return documents->areShared() && rows == keys && band.first.value_or(0) <= 0 &&
+         band.last.value_or(0) >= 0;
+}
+
 MaskContent MaskReader::contentOf(const Mask &mask, int64_t rows, int64_t keys) {
   auto constant = mask.value.getDefiningOp<ConstantOp>();
   if (!constant)
@@ -338,14 +422,18 @@ SmallVector<std::pair<Mask, MaskContent>> MaskReader::read(const Mask &mask, int
   const Mask choice = asChoice(mask);
   const bool isAligned = mask.isBoolean() || !isReshaped(mask.value, withoutLead(mask.value));
   if (choice.isBoolean() && choice.excluded == -kInfinity && isAligned) {
-    const Seen seen = seenOf(choice.value, choice.keeps, rows, keys);
+    Seen seen = seenOf(choice.value, choice.keeps, rows, keys);
+    for (const Counted &one : seen.counted)
+      seen.rest.push_back(one.part);
     const Band band = seen.band.within(rows, keys);
     const bool isWhole =
         llvm::any_of(seen.rest, [&](const Mask &part) { return part.value == choice.value; });
     if (!isWhole && band.keepsOne(rows, keys)) {
       SmallVector<std::pair<Mask, MaskContent>> masks;
-      if (!band.isAll())
-        masks.push_back({choice, {Leaves::Band, band, true, true}});
+      if (!band.isAll() || seen.documents)
+        masks.push_back({choice,
+                         {Leaves::Band, band, seen.documents,
+                          keepsOne(band, seen.documents, rows, keys), /*isInfinite=*/true}});
       for (const Mask &part : seen.rest)
         masks.push_back({part, contentOf(part, rows, keys)});
       return masks;

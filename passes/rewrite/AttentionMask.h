@@ -7,7 +7,7 @@
 //   # # # # .                    . . # # #                    . . # # .
 #pragma once
 
-#include "ir/Stow.h"
+#include "passes/rewrite/AttentionDocuments.h"
 
 #include <cstdint>
 #include <limits>
@@ -60,12 +60,17 @@ struct Band {
   }
 };
 
-/// What a mask leaves of the scores, as far as that is known.
+/// Every query is known to see a key, of its own document where there are such.
+bool keepsOne(const Band &band, const std::optional<Documents> &documents, int64_t rows,
+              int64_t keys);
+
+/// What a mask leaves of the scores, as far as that is known: of all or of a band those within documents, where it names them.
 enum class Leaves { Unknown, All, Band };
 
 struct MaskContent {
   Leaves leaves = Leaves::Unknown;
   Band band;
+  std::optional<Documents> documents;
   bool keepsOne = false;   ///< every query sees a key
   bool isInfinite = false; ///< what it does not leave is minus infinity
 };
@@ -74,8 +79,8 @@ struct MaskContent {
 /// looked at once.
 class MaskReader {
 public:
-  /// What a mask holds: itself, or, of one whose exclusions are minus infinity, the band of positions and the rest, which all have
-  /// to hold.
+  /// What a mask holds: itself, or, of one whose exclusions are minus infinity, the band of positions, with documents, and the rest, which
+  /// all have to hold.
   llvm::SmallVector<std::pair<Mask, MaskContent>> read(const Mask &mask, int64_t rows,
                                                        int64_t keys);
 

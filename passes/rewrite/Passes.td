@@ -102,7 +102,9 @@ def TileAttentionPass : Pass<"stow-tile-attention", "::mlir::ModuleOp"> {
     Keys and values that are repeated for the heads that share them are read as they were. Scales are
     constants, before or after the product; several masks become one. Of them a triangle or a window, constant
     or computed from positions, becomes the diagonal and the window that ends there, outside of which nothing is
-    computed; a part of a mask of minus infinity that is neither, as each sample's padding, stays the size it has. Constants of -10,000 and
+    computed; numbers of queries and keys that a mask compares become documents, within which positions that
+    count them are those of the triangle and the window; a part of a mask of minus infinity that is none of
+    these, as each sample's padding, stays the size it has. Constants of -10,000 and
     below that are added or chosen exclude a key as -infinity does, where every query is seen to keep
     one. Keys may stand in either order of their dimensions, and leading dimensions may be joined or split
     between the two products.

@@ -297,7 +297,7 @@ private:
     return sharesKeys;
   }
 
-  /// Splits the masks into a band and the rest; false where one cannot be taken.
+  /// Splits the masks into a band, documents and the rest; false where one cannot be taken.
   bool readMasks() {
     SmallVector<std::pair<Mask, MaskContent>> masks; // that leave something out
     for (const Mask &mask : chain.masks)
@@ -310,7 +310,8 @@ private:
       // no gradients.
       if (mask.isBoolean() && mask.excluded != -kInfinity && !keepsOne)
         return false;
-      if (content.leaves == Leaves::Band && (keepsOne || content.isInfinite)) {
+      if (content.leaves == Leaves::Band && (keepsOne || content.isInfinite) &&
+          takesDocuments(content)) {
         band.narrow(content.band);
         continue;
       }
@@ -321,17 +322,26 @@ private:
     return band.keepsOne(rows, keys);
   }
 
+  /// Notes the documents of a mask; false where another has others.
+  bool takesDocuments(const MaskContent &content) {
+    if (!documents)
+      documents = content.documents;
+    return !content.documents || *documents == *content.documents;
+  }
+
   /// True when every query is known to keep a key behind all masks.
   bool keepAKey(ArrayRef<std::pair<Mask, MaskContent>> masks) const {
     if (masks.size() == 1)
       return masks[0].second.keepsOne;
     Band all;
+    std::optional<Documents> shared;
     for (const auto &[mask, content] : masks) {
-      if (content.leaves != Leaves::Band)
+      if (content.leaves != Leaves::Band || (content.documents && !content.documents->areShared()))
         return false;
       all.narrow(content.band);
+      shared = content.documents ? content.documents : shared;
     }
-    return all.keepsOne(rows, keys);
+    return stow::keepsOne(all, shared, rows, keys);
   }
 
   /// `x` without constant factors, which the chain's scale takes; behind a transpose as well.
@@ -445,10 +455,16 @@ private:
     auto integer = [&](std::optional<int64_t> value) {
       return value ? builder.getI64IntegerAttr(*value) : IntegerAttr();
     };
-    auto attention = AttentionOp::create(
-        builder, location, q, k, v, maskValue(), Value(), builder.getF64FloatAttr(chain.scale),
-        integer(diagonal), integer(window), builder.getBoolAttr(chain.zeroRows),
-        builder.getF64FloatAttr(chain.ratio), builder.getI64IntegerAttr(0));
+    Value mask = maskValue(), ofQueries, ofKeys;
+    if (documents) {
+      ofQueries = documents->queries.tensor(builder, location);
+      ofKeys = documents->areShared() ? ofQueries : documents->keys.tensor(builder, location);
+    }
+    auto attention =
+        AttentionOp::create(builder, location, q, k, v, mask, ofQueries, ofKeys, Value(),
+                            builder.getF64FloatAttr(chain.scale), integer(diagonal),
+                            integer(window), builder.getBoolAttr(chain.zeroRows),
+                            builder.getF64FloatAttr(chain.ratio), builder.getI64IntegerAttr(0));
     if (!isTaken(attention)) {
       eraseUnused(attention);
       return;
@@ -492,6 +508,7 @@ private:
   int64_t rows = 0, keys = 0;
   bool sharesKeys = false;
   Band band;
+  std::optional<Documents> documents;
   SmallVector<Mask> rest;
 };
 

@@ -12,13 +12,13 @@ const char *loopsName() {
   return name.c_str();
 }
 
-/// The operands of a call by their positions; mask and seed where there are any.
+/// The operands of a call by their positions; mask, documents and seed where there are any.
 struct Positions {
   size_t q = 0, k = 1, v = 2, y, lse;
-  std::optional<size_t> mask, seed, dy, dq, dk, dv;
+  std::optional<size_t> mask, queryDocuments, keyDocuments, seed, dy, dq, dk, dv;
 };
 
-/// Names of the operands and their positions: `first` of them, then mask and seed, then `last`.
+/// Names of the operands and their positions: `first` of them, then mask, documents and seed, then `last`.
 std::vector<std::string> namesOf(const Command &command, std::vector<std::string> first,
                                  const std::vector<std::string> &last, Positions &positions) {
   auto has = [&](const char *name) {
@@ -28,6 +28,12 @@ std::vector<std::string> namesOf(const Command &command, std::vector<std::string
   if (has("has_mask")) {
     positions.mask = first.size();
     first.push_back("mask");
+  }
+  if (has("has_documents")) {
+    positions.queryDocuments = first.size();
+    first.push_back("query_documents");
+    positions.keyDocuments = first.size();
+    first.push_back("key_documents");
   }
   if (has("has_seed")) {
     positions.seed = first.size();
@@ -53,11 +59,25 @@ Matrices sumsAt(const Call &call, size_t index) {
   return matricesAt(call, index);
 }
 
-void readMask(const Call &call, size_t index, AttentionSpace &space) {
-  const Operand &mask = call.operand(index);
+/// Extents of the leading dimensions of the scores.
+Shape leadingOf(const Call &call) {
   Shape leading = call.shape(0);
   leading.resize(leading.size() - 2);
-  space.mask = Matrices::repeated(mask.shape, mask.layout, mask.dtype, leading);
+  return leading;
+}
+
+Matrices documentsAt(const Call &call, size_t index) {
+  const Operand &numbers = call.operand(index);
+  auto found =
+      Matrices::repeatedColumns(numbers.shape, numbers.layout, numbers.dtype, leadingOf(call));
+  if (!found || !(numbers.dtype == DType::I32 || numbers.dtype == DType::I64))
+    call.fail(call.describe(index) + " must be i32 or i64, without blocks");
+  return *found;
+}
+
+void readMask(const Call &call, size_t index, AttentionSpace &space) {
+  const Operand &mask = call.operand(index);
+  space.mask = Matrices::repeated(mask.shape, mask.layout, mask.dtype, leadingOf(call));
   space.isBoolean = mask.dtype == DType::U8 || mask.dtype == DType::I1;
   if (!space.mask || !(space.isBoolean || mask.dtype == DType::F32))
     call.fail(call.describe(index) + " must be i1 or f32, without blocks");
@@ -85,6 +105,10 @@ AttentionSpace spaceOf(const Call &call, const Command &command, const Positions
   space.stream = call.integer("stream");
   if (at.mask)
     readMask(call, *at.mask, space);
+  if (at.keyDocuments) {
+    space.queryDocuments = documentsAt(call, *at.queryDocuments);
+    space.keyDocuments = documentsAt(call, *at.keyDocuments);
+  }
   if (at.seed)
     space.hasWideSeed = call.operand(*at.seed).dtype == DType::I64;
   if (at.dy) {
@@ -112,6 +136,8 @@ AttentionTensors tensorsAt(const Positions &at, const std::vector<char *> &addre
   AttentionTensors tensors = {};
   tensors.q = where(at.q), tensors.k = where(at.k), tensors.v = where(at.v);
   tensors.y = where(at.y), tensors.lse = where(at.lse);
+  tensors.queryDocuments = where(at.queryDocuments);
+  tensors.keyDocuments = where(at.keyDocuments);
   tensors.mask = where(at.mask), tensors.seed = where(at.seed);
   tensors.dy = where(at.dy), tensors.dq = where(at.dq);
   tensors.dk = where(at.dk), tensors.dv = where(at.dv);

@@ -54,9 +54,10 @@ struct ForwardScratch {
     scores = places.take(rows * tilePitch(space.keys));
     y = places.take(rows * tilePitch(space.width));
     row = places.take(tilePitch(space.keys));
+    others = places.take(space.keyDocuments ? tilePitch(space.keys) : 0);
     bytes = places.taken;
   }
-  float *q, *keyPanels, *v, *scores, *y, *row;
+  float *q, *keyPanels, *v, *scores, *y, *row, *others;
   Bytes bytes;
 };
 
@@ -76,14 +77,15 @@ struct BackwardScratch {
     weights = places.take(tileQueries * tilePitch(keys));
     dweights = places.take(tileQueries * tilePitch(keys));
     row = places.take(tilePitch(keys));
+    others = places.take(space.keyDocuments ? tilePitch(keys) : 0);
     dq = places.take(queries * depth);
     products = places.take(queries);
     maximum = places.take(queries);
     logSum = places.take(queries);
     bytes = places.taken;
   }
-  float *k, *keyPanels, *valuePanels, *dk, *dv, *q, *dy, *weights, *dweights, *row, *dq, *products,
-      *maximum, *logSum;
+  float *k, *keyPanels, *valuePanels, *dk, *dv, *q, *dy, *weights, *dweights, *row, *others, *dq,
+      *products, *maximum, *logSum;
   Bytes bytes;
 };
 
@@ -181,6 +183,63 @@ STOW_INLINE void loadMask(const AttentionSpace &space, const AttentionTensors &t
       row[i] = reinterpret_cast<const float *>(tensors.mask)[offset + i * mask.columnStride];
 }
 
+/// The numbers of documents of rows [first, first + count) of matrix `head`.
+template <typename Number> struct Numbers {
+  STOW_INLINE Numbers(const Matrices &matrices, const char *tensor, int64_t head, int64_t first)
+      : at(reinterpret_cast<const Number *>(tensor) + matrices.offset(head) +
+           first * matrices.rowStride),
+        stride(matrices.rowStride) {}
+  STOW_INLINE Number operator[](int64_t i) const { return at[i * stride]; }
+  const Number *at;
+  int64_t stride;
+};
+
+/// The least and the largest of numbers of documents: rows without a number between them have no document in common.
+struct Span {
+  int64_t least = std::numeric_limits<int64_t>::max(), most = std::numeric_limits<int64_t>::min();
+
+  template <typename Number> STOW_INLINE void add(const Numbers<Number> &numbers, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      least = std::min<int64_t>(least, numbers[i]);
+      most = std::max<int64_t>(most, numbers[i]);
+    }
+  }
+  static STOW_INLINE Span of(const Matrices &matrices, const char *tensor, int64_t head,
+                             int64_t first, int64_t count) {
+    Span span;
+    if (matrices.type == DType::I64)
+      span.add(Numbers<int64_t>(matrices, tensor, head, first), count);
+    else
+      span.add(Numbers<int32_t>(matrices, tensor, head, first), count);
+    return span;
+  }
+  STOW_INLINE bool meets(const Span &other) const {
+    return least <= other.most && other.least <= most;
+  }
+};
+
+/// -infinity for each of `count` keys from `first` on that is of another document than the query, else 0.
+template <typename Number>
+STOW_INLINE void markOthers(const AttentionSpace &space, const AttentionTensors &tensors,
+                            int64_t head, int64_t query, int64_t first, int64_t count, float *row) {
+  const Number own = Numbers<Number>(*space.queryDocuments, tensors.queryDocuments, head, query)[0];
+  const Numbers<Number> keys(*space.keyDocuments, tensors.keyDocuments, head, first);
+  if (keys.stride == 1)
+    for (int64_t i = 0; i < count; ++i)
+      row[i] = keys.at[i] == own ? 0.0f : -infinity;
+  else
+    for (int64_t i = 0; i < count; ++i)
+      row[i] = keys[i] == own ? 0.0f : -infinity;
+}
+
+STOW_INLINE void loadOthers(const AttentionSpace &space, const AttentionTensors &tensors,
+                            int64_t head, int64_t query, int64_t first, int64_t count, float *row) {
+  if (space.keyDocuments->type == DType::I64)
+    markOthers<int64_t>(space, tensors, head, query, first, count, row);
+  else
+    markOthers<int32_t>(space, tensors, head, query, first, count, row);
+}
+
 /// Scores times the scale, with a mask where there is one; a copy of what the loops need.
 struct Scaling {
   explicit Scaling(const AttentionSpace &space)
@@ -217,16 +276,20 @@ struct RowSum {
 };
 
 /// Makes exponentials of `count` products with keys: those of the scores less their largest. There are
-/// zeros in place of the first `skipped`, and beyond them all up to whole panels.
+/// zeros in place of the first `skipped`, of those that `others` excludes, and beyond them all up to whole panels.
 template <typename V>
 STOW_INLINE RowSum softmaxRow(const AttentionSpace &space, float *row, const float *added,
-                              int64_t skipped, int64_t count) {
+                              const float *others, int64_t skipped, int64_t count) {
   const int64_t padded = panelsOf(count) * panelColumns;
   const Scaling scaling(space);
   V most = V{} - infinity;
   for (int64_t i = 0; i < padded; i += lanesOf<V>) {
     V value;
     scaling.apply(row + i, added + i, value);
+    if (space.keyDocuments) {
+      const V other = at<V>(others + i);
+      value = other < V{} ? other : value;
+    }
     at<V>(row + i) = value;
     if (i < skipped) {
       std::fill(row + i, row + std::min(skipped, i + lanesOf<V>), -infinity);
@@ -245,6 +308,8 @@ STOW_INLINE RowSum softmaxRow(const AttentionSpace &space, float *row, const flo
     std::fill(row, row + padded, 0.0f);
     return {0, 1};
   }
+  if (count == 0)
+    return {top, std::numeric_limits<float>::quiet_NaN()};
   V sums = {};
   for (int64_t i = 0; i < padded; i += lanesOf<V>) {
     V power = at<V>(row + i) - top;
@@ -320,9 +385,12 @@ template <typename V> struct Forward {
 
   /// Tile [first, first + rows) of the queries of `head`.
   STOW_INLINE void run(int64_t head, int64_t first, int64_t rows) const {
-    const int64_t keys = keysSeen(space, first + rows - 1);
+    int64_t keys = keysSeen(space, first + rows - 1);
     // Whole panels before the window of the first query are left out.
-    const int64_t panel = firstSeen(space, first) / panelColumns, from = panel * panelColumns;
+    int64_t panel = firstSeen(space, first) / panelColumns;
+    if (space.keyDocuments)
+      leaveOthers(head, first, rows, panel, keys);
+    const int64_t from = panel * panelColumns;
     const int64_t panelSize = panelElements(panelColumns, space.depth);
     const int64_t depth = tilePitch(space.depth), width = tilePitch(space.width),
                   pitch = tilePitch(space.keys);
@@ -348,14 +416,33 @@ template <typename V> struct Forward {
     store<V>(space.y, rowsOf(space.y, tensors.y, head, first), rows, space.width, at.y);
   }
 
+  /// Leaves out panels at both ends that are of no document of the queries; one stays.
+  STOW_INLINE void leaveOthers(int64_t head, int64_t first, int64_t rows, int64_t &panel,
+                               int64_t &keys) const {
+    const Span own = Span::of(*space.queryDocuments, tensors.queryDocuments, head, first, rows);
+    int64_t end = panelsOf(keys);
+    auto isOthers = [&](int64_t number) {
+      const int64_t key = number * panelColumns;
+      return !own.meets(Span::of(*space.keyDocuments, tensors.keyDocuments, head, key,
+                                 std::min(panelColumns, keys - key)));
+    };
+    while (end - panel > 1 && isOthers(panel))
+      ++panel;
+    while (end - panel > 1 && isOthers(end - 1))
+      --end;
+    keys = std::min(keys, end * panelColumns);
+  }
+
   /// Weights of one query times their sum, of keys [from, keys), whole panels.
   STOW_INLINE RowSum weigh(int64_t head, int64_t query, float *row, int64_t from,
                            int64_t keys) const {
-    const int64_t seen = keysSeen(space, query);
+    const int64_t seen = std::clamp(keysSeen(space, query), from, keys);
     if (space.mask)
       loadMask(space, tensors, head, query, from, seen - from, at.row);
-    const RowSum found =
-        softmaxRow<V>(space, row + from, at.row, firstSeen(space, query) - from, seen - from);
+    if (space.keyDocuments)
+      loadOthers(space, tensors, head, query, from, seen - from, at.others);
+    const RowSum found = softmaxRow<V>(space, row + from, at.row, at.others,
+                                       firstSeen(space, query) - from, seen - from);
     std::fill(row + panelsOf(seen) * panelColumns, row + panelsOf(keys) * panelColumns, 0.0f);
     if (!dropout.isOn)
       return found;
@@ -410,7 +497,8 @@ template <typename V> struct Backward {
         for (int64_t query = 0; query < space.queries; query += tileQueries) {
           const int64_t rows = std::min(tileQueries, space.queries - query);
           const int64_t seen = std::min(keysSeen(space, query + rows - 1) - key, keys);
-          if (seen > 0 && key + keys > firstSeen(space, query))
+          if (seen > 0 && key + keys > firstSeen(space, query) &&
+              meet(head * space.shared + i, query, rows, key, seen))
             addTile(head * space.shared + i, i, query, rows, key, seen);
         }
       store<V>(space.dk, rowsOf(space.dk, tensors.dk, head, key), keys, space.depth, at.dk);
@@ -419,6 +507,14 @@ template <typename V> struct Backward {
     for (int64_t i = 0; i < space.shared; ++i)
       store<V>(space.dq, rowsOf(space.dq, tensors.dq, head * space.shared + i, 0), space.queries,
                space.depth, at.dq + i * space.queries * depth);
+  }
+
+  /// Whether queries and keys may be of one document.
+  STOW_INLINE bool meet(int64_t head, int64_t query, int64_t rows, int64_t key,
+                        int64_t keys) const {
+    return !space.keyDocuments ||
+           Span::of(*space.queryDocuments, tensors.queryDocuments, head, query, rows)
+               .meets(Span::of(*space.keyDocuments, tensors.keyDocuments, head, key, keys));
   }
 
   /// Per query the sum of dy times y, which is that of the weights times their gradients.
@@ -484,6 +580,8 @@ template <typename V> struct Backward {
     const float product = at.products[place];
     if (space.mask)
       loadMask(space, tensors, head, query, key, seen, at.row);
+    if (space.keyDocuments)
+      loadOthers(space, tensors, head, query, key, seen, at.others);
     const int64_t padded = panelsOf(keys) * panelColumns;
     const Scaling scaling(space);
     const int64_t index = (head * space.queries + query) * space.keys + key;
@@ -496,9 +594,15 @@ template <typename V> struct Backward {
         dropout.factors(index + i, factors);
         gradient *= factors;
       }
-      host::at<F8>(dweights + i) = weight * (gradient - product) * scaling.scale;
+      gradient = weight * (gradient - product) * scaling.scale;
       if (dropout.isOn)
         weight *= factors;
+      if (space.keyDocuments) {
+        const F8 other = host::at<F8>(at.others + i);
+        gradient = other < F8{} ? F8{} : gradient;
+        weight = other < F8{} ? F8{} : weight;
+      }
+      host::at<F8>(dweights + i) = gradient;
       host::at<F8>(weights + i) = weight;
     }
     const int64_t before = std::clamp<int64_t>(firstSeen(space, query) - key, 0, seen);
@@ -566,21 +670,41 @@ std::optional<Matrices> Matrices::of(const Shape &shape, const Layout &layout, D
   return result;
 }
 
-std::optional<Matrices> Matrices::repeated(const Shape &shape, const Layout &layout, DType type,
-                                           const Shape &leading) {
-  if (!layout.blocks.empty() || layout.groups != 1)
-    return std::nullopt;
+/// Strides of a tensor repeated to `rank` dimensions: 0 where it has none or an extent of 1.
+static std::vector<int64_t> repeatedStrides(const Shape &shape, const Layout &layout, size_t rank) {
   std::vector<int64_t> strides = outerStrides(layout, shape);
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i] == 1)
       strides[i] = 0;
-  strides.insert(strides.begin(), leading.size() + 2 - shape.size(), 0);
+  strides.insert(strides.begin(), rank - shape.size(), 0);
+  return strides;
+}
+
+std::optional<Matrices> Matrices::repeated(const Shape &shape, const Layout &layout, DType type,
+                                           const Shape &leading) {
+  if (!layout.blocks.empty() || layout.groups != 1)
+    return std::nullopt;
+  const std::vector<int64_t> strides = repeatedStrides(shape, layout, leading.size() + 2);
   Matrices result;
   result.type = type;
   result.extents = leading;
   result.strides.assign(strides.begin(), strides.end() - 2);
   result.rowStride = strides.end()[-2];
   result.columnStride = strides.end()[-1];
+  return result;
+}
+
+std::optional<Matrices> Matrices::repeatedColumns(const Shape &shape, const Layout &layout,
+                                                  DType type, const Shape &leading) {
+  if (!layout.blocks.empty() || layout.groups != 1)
+    return std::nullopt;
+  std::vector<int64_t> strides = repeatedStrides(shape, layout, leading.size() + 1);
+  Matrices result;
+  result.type = type;
+  result.extents = leading;
+  result.rowStride = strides.back();
+  strides.pop_back();
+  result.strides = std::move(strides);
   return result;
 }
 

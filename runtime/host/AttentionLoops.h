@@ -8,7 +8,8 @@
 //            |################|            other the weights are made again from `lse`, and
 //                                          added up are dk and dv of the block, dq of the queries
 //
-// What lies above the diagonal, or before the window that ends there, is not computed. Methods: M. Rabe, C. Staats, "Self-attention does not
+// What lies above the diagonal, or before the window that ends there, is not computed, nor are tiles whose queries and keys can be of no
+// one document. Methods: M. Rabe, C. Staats, "Self-attention does not
 // need O(n^2) memory", 2021; T. Dao, "FlashAttention-2: Faster attention with better parallelism and
 // work partitioning", 2023, whose equations of the backward these are. Rows are whole in the forward,
 // so that the softmax is that of the row, in one pass, and nothing is scaled again.
@@ -33,6 +34,9 @@ struct Matrices {
   /// or 1 have stride 0.
   static std::optional<Matrices> repeated(const Shape &shape, const Layout &layout, DType type,
                                           const Shape &leading);
+  /// The same of a tensor [..., rows], whose matrices have a column.
+  static std::optional<Matrices> repeatedColumns(const Shape &shape, const Layout &layout,
+                                                 DType type, const Shape &leading);
 
   /// From the first element of the tensor to that of matrix `number`, counted row-major.
   int64_t offset(int64_t number) const;
@@ -58,7 +62,8 @@ struct AttentionSpace {
   Matrices q, k, v, y, dy, dq, dk, dv;
   Matrices lse; ///< the largest score, and the logarithm of the sum of the exponentials less it
   std::optional<Matrices> mask;
-  bool isBoolean = false; ///< the mask: bytes, else f32
+  bool isBoolean = false;                               ///< the mask: bytes, else f32
+  std::optional<Matrices> queryDocuments, keyDocuments; ///< I32 or I64: both or none
   bool hasWideSeed = true;
 
   int64_t forwardTasks() const;
@@ -68,7 +73,7 @@ struct AttentionSpace {
 
 /// Addresses of the tensors; null where there is none.
 struct AttentionTensors {
-  char *q, *k, *v, *mask, *seed, *y, *lse;
+  char *q, *k, *v, *mask, *queryDocuments, *keyDocuments, *seed, *y, *lse;
   char *dy, *dq, *dk, *dv; ///< of the backward
 };
 

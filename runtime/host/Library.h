@@ -24,12 +24,14 @@
 //                                src, mean, variance, scale, diff_dst, indices,
 //                                diff_src, diff_scale, diff_shift     (2); epsilon
 //   dnnl.reorder                 src, dst
-//   dnnl.attention               q, k, v, [mask], [seed], y, lse         (3)
-//   dnnl.attention_gradient      q, k, v, y, lse, dy, [mask], [seed],
+//   dnnl.attention               q, k, v, [mask], [query_documents,
+//                                key_documents], [seed], y, lse          (3)
+//   dnnl.attention_gradient      q, k, v, y, lse, dy, [mask],
+//                                [query_documents, key_documents], [seed],
 //                                dq, dk, dv                              (3)
 //
 //   (1) strides, pads, dilations, groups, has_bias     (2) kernel, strides, pads, dilations
-//   (3) has_mask has_seed [diagonal] [window] zero_rows stream; scale ratio
+//   (3) has_mask has_documents has_seed [diagonal] [window] zero_rows stream; scale ratio
 //
 // dilations: 1 = dense, as ONNX counts. pads: all begins, then all ends, one per spatial dimension;
 // strides, dilations and kernel likewise, so that the spatial rank (1 to 3) follows the operands.

@@ -24,6 +24,7 @@ struct Case {
   int64_t heads = 1, shared = 1, queries = 20, keys = 40, depth = 16, width = 16;
   std::string attributes = "zero_rows = false, ratio = 0.0 : f64"; ///< but scale and stream
   std::string mask = {};                                           ///< its type, e.g. "70x70xi1"
+  std::string ofQueries = {}, ofKeys = {}; ///< types of documents, e.g. "2x1x70xi64"
   bool hasSeed = false;
   std::string layout = {}; ///< of q, k, v and their gradients
   double tolerance = 2e-6; ///< by the largest element
@@ -82,6 +83,8 @@ private:
       write(at, host::narrowF16(single));
     else if (element.isInteger(1))
       write(at, static_cast<uint8_t>(value));
+    else if (element.isInteger(64))
+      write(at, static_cast<int64_t>(value));
     else
       write(at, static_cast<int32_t>(value));
   }
@@ -114,6 +117,11 @@ protected:
     if (!c.mask.empty()) {
       extra += " mask %mask", extraTypes += ", tensor<" + c.mask + ">";
       arguments += ", %mask: tensor<" + c.mask + ">";
+    }
+    if (!c.ofKeys.empty()) {
+      extra += " documents %queries, %keys";
+      extraTypes += ", tensor<" + c.ofQueries + ">, tensor<" + c.ofKeys + ">";
+      arguments += ", %queries: tensor<" + c.ofQueries + ">, %keys: tensor<" + c.ofKeys + ">";
     }
     if (c.hasSeed) {
       extra += " seed %seed", extraTypes += ", tensor<i32>";
@@ -158,6 +166,9 @@ protected:
       float number = floats[i];
       if (element.isInteger(1))
         number = number > -0.3f && !(shape.size() > 1 && i / shape.back() % shape.end()[-2] == 3);
+      else if (element.isIntOrIndex() &&
+               !shape.empty()) // of documents: those of the first row begin later
+        number = static_cast<float>((i % shape.back() + (i < shape.back() ? 0 : 9)) / 23 * 3 % 10);
       else if (element.isInteger(32))
         number = 77;
       else if (element.isF32() && shape.size() == 2)
@@ -258,6 +269,39 @@ const Case cases[] = {
      .tolerance = low},
     {.name = "shared_keys", .heads = 6, .shared = 3, .keys = 20, .mask = "6x20x20xf32"},
     {.name = "zero_rows", .attributes = "zero_rows = true, ratio = 0.0 : f64", .mask = "20x40xi1"},
+    {.name = "documents",
+     .heads = 2,
+     .queries = 70,
+     .keys = 70,
+     .attributes = diagonal,
+     .ofQueries = "2x1x70xi64",
+     .ofKeys = "2x1x70xi64"},
+    {.name = "documents_of_others",
+     .keys = 67,
+     .mask = "20x67xi1",
+     .ofQueries = "2x1x20xi32",
+     .ofKeys = "67xi32"},
+    {.name = "no_keys_in_documents", .keys = 20, .ofQueries = "2x1x20xi32", .ofKeys = "1xi32"},
+    {.name = "bf16_documents",
+     .type = "bf16",
+     .heads = 2,
+     .shared = 2,
+     .queries = 150,
+     .keys = 150,
+     .attributes = "diagonal = 0 : i64, window = 40 : i64, zero_rows = true, ratio = 0.2 : f64",
+     .ofQueries = "2x1x150xi64",
+     .ofKeys = "2x1x150xi64",
+     .hasSeed = true,
+     .tolerance = low},
+    {.name = "f16_documents",
+     .type = "f16",
+     .queries = 70,
+     .keys = 70,
+     .attributes = diagonal,
+     .mask = "2x1x1x70xf32",
+     .ofQueries = "70xi32",
+     .ofKeys = "70xi32",
+     .tolerance = half},
     {.name = "no_keys", .mask = "20x40xi1"},
     {.name = "rows_of_none", .mask = "20x40xf32"},
     {.name = "bf16_rows_of_none",

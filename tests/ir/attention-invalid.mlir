@@ -70,7 +70,37 @@ func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %
 
 // -----
 
-// attention_gradient C6: the results of the forward.
+// attention C6: documents are of queries and of keys.
+func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %d: tensor<5xi64>) {
+  // expected-error @+2 {{expects documents of queries and of keys, both of i32 or both of i64, that broadcast to [5] and [7], found tensor<5xi64> and tensor<5xi64>}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %y, %l = stow.attention %q, %k, %v documents %d, %d {ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>, tensor<5xi64>, tensor<5xi64>) -> (tensor<5x4xf32>, tensor<5x2xf32>)
+  return
+}
+
+// -----
+
+// attention C6: both are of one type.
+func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %d: tensor<5xi64>, %e: tensor<7xi32>) {
+  // expected-error @+2 {{both of i32 or both of i64, that broadcast to [5] and [7], found tensor<5xi64> and tensor<7xi32>}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %y, %l = stow.attention %q, %k, %v documents %d, %e {ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>, tensor<5xi64>, tensor<7xi32>) -> (tensor<5x4xf32>, tensor<5x2xf32>)
+  return
+}
+
+// -----
+
+// attention_gradient C6: neither stands alone.
+func.func @case(%q: tensor<5x4xf32>, %l: tensor<5x2xf32>, %d: tensor<5xi64>) {
+  // expected-error @+2 {{that broadcast to [5] and [5], found none and tensor<5xi64>}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %dq, %dk, %dv = "stow.attention_gradient"(%q, %q, %q, %q, %l, %q, %d) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 0, 0, 1, 0>, ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false}> : (tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x2xf32>, tensor<5x4xf32>, tensor<5xi64>) -> (tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>)
+  return
+}
+
+// -----
+
+// attention_gradient C7: the results of the forward.
 func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %l: tensor<7x2xf32>) {
   // expected-error @+2 {{expects y and dy of type 'tensor<5x4xf32>' and lse of type 'tensor<5x2xf32>', found}}
   // expected-error @+1 {{failed to infer returned types}}

@@ -79,7 +79,7 @@ class Attending(nn.Module):
 
 
 class Long(nn.Module):
-    """Triangles and windows as scripts write them, of more elements than the importer folds."""
+    """Triangles, windows and chunks as scripts write them, of more elements than the importer folds."""
 
     def __init__(self, names: "list[str]") -> None:
         super().__init__()
@@ -98,6 +98,7 @@ class Long(nn.Module):
             "window": lambda: scores.masked_fill(~(before & (at[None] > at[:, None] - 9)), INFINITE),
             "around": lambda: scores.masked_fill((at[None] - at[:, None]).abs() > 30, INFINITE),
             "chunks": lambda: scores.masked_fill(~(before & (at[None] // 700 == at[:, None] // 700)), INFINITE),
+            "every third": lambda: scores.masked_fill(~(before & ((at[:, None] - at[None]) % 3 == 0)), INFINITE),
         }
         return masks[name]()
 
@@ -124,10 +125,66 @@ class Padded(nn.Module):
         return F.scaled_dot_product_attention(query, key, value, attn_mask=seen[None, None] & keep[:, None, None, :])
 
 
+class Packed(nn.Module):
+    """Documents in one row, two heads: numbers of documents that the script compares, alone or with positions, or positions that begin
+    again with each document, indexed as Transformers' masks index them, with a window."""
+
+    def __init__(self, style: str) -> None:
+        super().__init__()
+        self.style, self.tokens, self.project = style, nn.Embedding(9, 8), nn.Linear(8, 24)
+
+    def seen(self, rows: torch.Tensor) -> torch.Tensor:
+        at = torch.arange(rows.shape[1], device=rows.device)
+        if self.style != "positions":
+            same = (rows[:, None, :] == rows[:, :, None])[:, None]
+            return same if self.style == "both ways" else same & (at <= at[:, None])
+        numbers = (torch.diff(rows, prepend=rows[:, :1] - 1, dim=-1) != 1).cumsum(-1)
+        batch = torch.arange(rows.shape[0], device=rows.device)[:, None, None, None]
+        query, key = at[None, None, :, None], at[None, None, None, :]
+        near = (rows[batch, key] <= rows[batch, query]) & (rows[batch, key] > rows[batch, query] - 5)
+        return (numbers[batch, query] == numbers[batch, key]) & near
+
+    def forward(self, ids: torch.Tensor, rows: torch.Tensor, weight: torch.Tensor) -> dict:
+        query, key, value = (x.unflatten(-1, (2, 4)).transpose(1, 2) for x in self.project(self.tokens(ids)).chunk(3, -1))
+        if self.style == "added":
+            scores = query @ key.transpose(2, 3) / 2 + torch.where(self.seen(rows), 0.0, LEAST)
+            y = torch.softmax(scores, -1) @ value
+        else:
+            y = F.scaled_dot_product_attention(query, key, value, attn_mask=self.seen(rows))
+        return {"loss": (y * weight).sum()}
+
+
 class Masks(unittest.TestCase):
+    PACKED = {"loss": "output:loss", "optimizer": "sgd:lr=1", "dynamic_batch": False}
+
+    def test_documents_in_one_row(self) -> None:
+        """Gradients are those of PyTorch, and rows of 131,072 tokens have nothing of tokens by tokens."""
+        torch.manual_seed(0)
+        ids, weight = torch.randint(0, 9, (2, 61)), torch.randn(2, 2, 61, 4)
+        documents = torch.tensor([0] * 20 + [1] * 9 + [2] * 32 + [5] * 30 + [0] * 31).view(2, 61)
+        positions = torch.cat([torch.arange(n) for n in (20, 9, 32, 30, 31)]).view(2, 61)
+        long = torch.zeros(1, 131_072, dtype=torch.long)
+        for style in ("documents", "both ways", "added", "positions"):
+            inputs = {"ids": ids, "rows": positions if style == "positions" else documents, "weight": weight}
+            module = Packed(style).train()
+            module(**inputs)["loss"].backward()
+            with self.subTest(style=style):
+                step = stowage.compile(module, inputs, threads=1, check=False, flags=["--recompute=none"], **self.PACKED)
+                step({tensor.name: inputs[tensor.name] for tensor in step.model.step_inputs})
+                state = step.state_dict()
+                for name, parameter in module.named_parameters():
+                    torch.testing.assert_close(parameter.detach() - state[name], parameter.grad, rtol=0,
+                                               atol=2e-5 * float(parameter.grad.abs().max()))  # fmt: skip
+                if style == "both ways":
+                    continue
+                with torch.device("meta"):
+                    weightless = Packed(style)
+                plan = stowage.plan(weightless, {"ids": long, "rows": long, "weight": torch.zeros(1, 2, 131_072, 4)}, **self.PACKED)
+                self.assertEqual([buffer["name"] for buffer in plan.buffers if buffer["size"] >= 131_072**2], [])
+
     def test_long_bands_take_no_memory(self) -> None:
-        ids, bands = torch.randint(0, 9, (1, 2100)), ["compared", "triu", "tril", "numbers", "all of several", "window", "around"]
-        for names, has_masks in (bands, False), (["chunks"], True):
+        ids, bands = torch.randint(0, 9, (1, 2100)), ["compared", "triu", "tril", "numbers", "all of several", "window", "around", "chunks"]
+        for names, has_masks in (bands, False), (["every third"], True):
             step = stowage.compile(Long(names), (ids,), loss="mse", threads=2, recompute="none")
             self.assertTrue(step.check.ok)
             squares = [buffer["name"] for buffer in step.plan.buffers if buffer["size"] >= 2100 * 2100]

@@ -24,7 +24,10 @@ template <typename Op> struct Weights {
     shape.back() = k.shape[k.shape.size() - 2];
     scores = Tensor(shape);
     factors = Tensor(shape, 1);
+    isUnseen = Tensor(shape);
     const Tensor *mask = op.getMask() ? &operands[3 + extra] : nullptr;
+    const Tensor *documents =
+        op.getKeyDocuments() ? &operands[3 + extra + (mask ? 1 : 0)] : nullptr;
     const Tensor *seed = op.getSeed() ? &operands.back() : nullptr;
     const bool isBoolean =
         mask && cast<RankedTensorType>(op.getMask().getType()).getElementType().isInteger(1);
@@ -33,15 +36,18 @@ template <typename Op> struct Weights {
       double &score = scores(at);
       for (int64_t d = 0; d < q.shape.back(); ++d)
         score += number(op.getScale()) * q(query(at, d)) * k(shared(at, key, d));
-      if (op.getDiagonal() && key > row + static_cast<int64_t>(*op.getDiagonal()))
-        score = -infinity;
-      if (op.getWindow() && key + static_cast<int64_t>(*op.getWindow()) <=
-                                row + static_cast<int64_t>(*op.getDiagonal()))
-        score = -infinity;
       if (mask && isBoolean)
         score = mask->broadcast(at) != 0 ? score : -infinity;
       else if (mask)
         score += mask->broadcast(at);
+      const int64_t last = row + static_cast<int64_t>(op.getDiagonal().value_or(0));
+      if ((op.getDiagonal() && key > last) ||
+          (op.getWindow() && key + static_cast<int64_t>(*op.getWindow()) <= last) ||
+          (documents &&
+           documents[0].broadcast(rowOf(at, row)) != documents[1].broadcast(rowOf(at, key)))) {
+        score = -infinity;
+        isUnseen(at) = 1;
+      }
       const double keep = 1 - number(op.getRatio());
       if (seed && keep < 1) {
         const auto words =
@@ -51,6 +57,12 @@ template <typename Op> struct Weights {
     });
   }
 
+  /// Of row `row` of what has one number a row: its index among the matrices of `at`.
+  static Index rowOf(Index at, int64_t row) {
+    at.pop_back();
+    at.back() = row;
+    return at;
+  }
   /// Of the query whose score `at` is: element `d`.
   static Index query(Index at, int64_t d) {
     at.back() = d;
@@ -68,6 +80,7 @@ template <typename Op> struct Weights {
   Op op;
   const Tensor &q, &k, &v;
   Tensor scores, factors;
+  Tensor isUnseen; ///< 1 outside of diagonal, window and documents: no gradient comes from there
 };
 
 /// Visits the first element of each row of matrices.
@@ -112,6 +125,8 @@ std::vector<Tensor> attentionGradient(Operation *op, Operands operands) {
     double product = 0;
     for (at.back() = 0; at.back() < keys; ++at.back()) {
       const int64_t key = at.back();
+      if (weights.isUnseen(at) != 0)
+        continue;
       weight[key] = std::exp(weights.scores(at) - maximum - logSum);
       for (int64_t d = 0; d < dv.shape.back(); ++d) {
         const double dyAt = weights.factors(at) * dy(weights.query(at, d));
@@ -122,6 +137,8 @@ std::vector<Tensor> attentionGradient(Operation *op, Operands operands) {
     }
     for (at.back() = 0; at.back() < keys; ++at.back()) {
       const int64_t key = at.back();
+      if (weights.isUnseen(at) != 0)
+        continue;
       const double dscore = number(typed.getScale()) * weight[key] * (gradient[key] - product);
       for (int64_t d = 0; d < dq.shape.back(); ++d) {
         dq(weights.query(at, d)) += dscore * weights.k(weights.shared(at, key, d));

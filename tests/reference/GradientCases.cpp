@@ -168,6 +168,25 @@ GradientCase attention(std::string name, std::string attributes, int64_t heads =
           seeded ? std::vector<double>{12345} : std::vector<double>{}};
 }
 
+/// Three queries of two documents that see one of five keys at least.
+GradientCase attentionWithinDocuments() {
+  const std::string q = "tensor<2x2x3x4xf64>", k = "tensor<2x1x5x4xf64>", v = "tensor<2x1x5x2xf64>",
+                    y = "tensor<2x2x3x2xf64>", ofQueries = "tensor<2x1x3xi64>",
+                    ofKeys = "tensor<5xi64>";
+  return {"attention_documents",
+          "%a: " + q + ", %b: " + k + ", %c: " + v,
+          y,
+          "%d = stow.constant dense<[[[7, 7, 9]], [[9, 7, 7]]]> : " + ofQueries +
+              "\n%e = stow.constant dense<[9, 7, 9, 8, 7]> : " + ofKeys +
+              "\n%y, %lse = stow.attention %a, %b, %c documents %d, %e {scale = 0.7 : f64, "
+              "diagonal = 1 : i64, zero_rows = false, ratio = 0.0 : f64, stream = 4 : i64} : (" +
+              q + ", " + k + ", " + v + ", " + ofQueries + ", " + ofKeys + ") -> (" + y +
+              ", tensor<2x2x3x2xf64>)\nreturn %y : " + y,
+          -2,
+          2,
+          {}};
+}
+
 void addAttention(Cases &cases) {
   const std::string plain = "zero_rows = false, ratio = 0.0 : f64";
   cases.push_back(attention("attention", plain));
@@ -182,6 +201,7 @@ void addAttention(Cases &cases) {
                             "dense<[[[true], [false], [true]]]>", "tensor<1x3x1xi1>"));
   cases.push_back(attention("attention_added", plain, 1, "dense<[[0.0, 1.0, -1.0, 0.5, -0.5]]>",
                             "tensor<1x5xf64>"));
+  cases.push_back(attentionWithinDocuments());
   cases.push_back(attention("attention_dropped", "zero_rows = false, ratio = 0.4 : f64", 2, "", "",
                             /*seeded=*/true));
 }

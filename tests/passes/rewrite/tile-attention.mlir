@@ -290,3 +290,121 @@ func.func @windows(%q: tensor<2x3x5x8xf32>, %padding: tensor<2x1x1x5xi1>) -> ten
   %y2 = stow.matmul %w2, %y1 {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
   return %y2 : tensor<2x3x5x8xf32>
 }
+
+// -----
+
+// Tests documents in one row, whose numbers a mask compares, beside a triangle and the padding of each sample: the mask is compared
+// before it has a dimension of heads, its exclusions may be finite, as every query keeps itself, and keys of other queries have numbers
+// of their own. Of two kinds of documents one stays a mask.
+// CHECK-LABEL: func.func @documents
+// CHECK-SAME: %[[Q:[^:]*]]: tensor<2x3x5x8xf32>, %[[IDS:[^:]*]]: tensor<2x5xi64>, %[[OTHER:[^:]*]]: tensor<2x5xi64>, %[[PADDING:[^:]*]]: tensor<2x1x1x5xi1>
+// CHECK: %[[D:.*]] = stow.reshape %[[IDS]] : (tensor<2x5xi64>) -> tensor<2x1x5xi64>
+// CHECK: stow.attention %[[Q]], %[[Q]], %[[Q]] documents %[[D]], %[[D]] {diagonal = 0 : i64, ratio
+// CHECK: %[[D1:.*]] = stow.reshape %[[IDS]] : (tensor<2x5xi64>) -> tensor<2x1x5xi64>
+// CHECK: stow.attention %{{.*}}, %{{.*}}, %{{.*}} mask %[[PADDING]] documents %[[D1]], %[[D1]] {diagonal = 0 : i64, ratio
+// CHECK: %[[D2:.*]] = stow.reshape %[[IDS]] : (tensor<2x5xi64>) -> tensor<2x1x5xi64>
+// CHECK: %[[O:.*]] = stow.reshape %[[OTHER]] : (tensor<2x5xi64>) -> tensor<2x1x5xi64>
+// CHECK: stow.attention %{{.*}}, %{{.*}}, %{{.*}} documents %[[D2]], %[[O]] {ratio
+// CHECK: %[[OTHERS:.*]] = stow.compare {{.*}}eq
+// CHECK: stow.attention %{{.*}}, %{{.*}}, %{{.*}} mask %[[OTHERS]] documents %[[D3:[^ ]*]], %[[D3]] {ratio
+func.func @documents(%q: tensor<2x3x5x8xf32>, %ids: tensor<2x5xi64>, %other: tensor<2x5xi64>, %padding: tensor<2x1x1x5xi1>) -> tensor<2x3x5x8xf32> {
+  %none = stow.constant dense<0xFF800000> : tensor<f32>
+  %least = stow.constant dense<-3.40282347E+38> : tensor<f32>
+  %queries = stow.constant dense<[[[[0], [1], [2], [3], [4]]]]> : tensor<1x1x5x1xi64>
+  %keys = stow.constant dense<[[[[0, 1, 2, 3, 4]]]]> : tensor<1x1x1x5xi64>
+  %ofq = stow.reshape %ids : (tensor<2x5xi64>) -> tensor<2x5x1xi64>
+  %ofk = stow.reshape %ids : (tensor<2x5xi64>) -> tensor<2x1x5xi64>
+  %square = stow.compare %ofq, %ofk {predicate = "ne"} : (tensor<2x5x1xi64>, tensor<2x1x5xi64>) -> tensor<2x5x5xi1>
+  %no = stow.constant dense<false> : tensor<i1>
+  %equal = stow.compare %square, %no {predicate = "eq"} : (tensor<2x5x5xi1>, tensor<i1>) -> tensor<2x5x5xi1>
+  %same = stow.reshape %equal : (tensor<2x5x5xi1>) -> tensor<2x1x5x5xi1>
+  %causal = stow.compare %keys, %queries {predicate = "le"} : (tensor<1x1x1x5xi64>, tensor<1x1x5x1xi64>) -> tensor<1x1x5x5xi1>
+  %seen = stow.select %same, %causal, %same : (tensor<2x1x5x5xi1>, tensor<1x1x5x5xi1>, tensor<2x1x5x5xi1>) -> tensor<2x1x5x5xi1>
+  %s0 = stow.matmul %q, %q {transpose_a = false, transpose_b = true} : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+  %m0 = stow.select %seen, %s0, %least : (tensor<2x1x5x5xi1>, tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
+  %w0 = stow.softmax %m0 {axis = 3 : i64} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %y0 = stow.matmul %w0, %q {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %padded = stow.select %seen, %padding, %seen : (tensor<2x1x5x5xi1>, tensor<2x1x1x5xi1>, tensor<2x1x5x5xi1>) -> tensor<2x1x5x5xi1>
+  %s1 = stow.matmul %y0, %y0 {transpose_a = false, transpose_b = true} : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+  %m1 = stow.select %padded, %s1, %none : (tensor<2x1x5x5xi1>, tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
+  %w1 = stow.softmax %m1 {axis = 3 : i64} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %y1 = stow.matmul %w1, %y0 {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %theirs = stow.reshape %other : (tensor<2x5xi64>) -> tensor<2x1x1x5xi64>
+  %ours = stow.reshape %ids : (tensor<2x5xi64>) -> tensor<2x1x5x1xi64>
+  %across = stow.compare %theirs, %ours {predicate = "eq"} : (tensor<2x1x1x5xi64>, tensor<2x1x5x1xi64>) -> tensor<2x1x5x5xi1>
+  %s2 = stow.matmul %y1, %y1 {transpose_a = false, transpose_b = true} : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+  %m2 = stow.select %across, %s2, %none : (tensor<2x1x5x5xi1>, tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
+  %w2 = stow.softmax %m2 {axis = 3 : i64} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %y2 = stow.matmul %w2, %y1 {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %column = stow.reshape %other : (tensor<2x5xi64>) -> tensor<2x1x5x1xi64>
+  %others = stow.compare %column, %theirs {predicate = "eq"} : (tensor<2x1x5x1xi64>, tensor<2x1x1x5xi64>) -> tensor<2x1x5x5xi1>
+  %two = stow.select %same, %others, %same : (tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1>) -> tensor<2x1x5x5xi1>
+  %s3 = stow.matmul %y2, %y2 {transpose_a = false, transpose_b = true} : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+  %m3 = stow.select %two, %s3, %none : (tensor<2x1x5x5xi1>, tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
+  %w3 = stow.softmax %m3 {axis = 3 : i64} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %y3 = stow.matmul %w3, %y2 {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  return %y3 : tensor<2x3x5x8xf32>
+}
+
+// -----
+
+// Tests packed rows as modules of Transformers write them: documents are numbered by a sum of where positions do not go up by 1, and
+// the triangle and the window compare positions, which within documents are as far apart as queries and keys. Other positions, and
+// documents that begin elsewhere, stay a mask.
+// CHECK-LABEL: func.func @packed
+// CHECK: %[[SUM:.*]] = stow.cumsum
+// CHECK: %[[D:.*]] = stow.reshape %[[SUM]] {{.*}} -> tensor<2x1x5xi64>
+// CHECK: stow.attention %{{.*}}, %{{.*}}, %{{.*}} documents %[[D]], %[[D]] {diagonal = 0 : i64, ratio = 0.000000e+00 : f64, scale = 1.000000e+00 : f64, stream = 0 : i64, window = 3 : i64, zero_rows = false}
+// CHECK: stow.attention %{{.*}}, %{{.*}}, %{{.*}} mask %{{.*}} documents %[[D1:[^ ]*]], %[[D1]] {ratio
+// CHECK: stow.attention %{{.*}}, %{{.*}}, %{{.*}} mask %{{.*}} documents %[[E:[^ ]*]], %[[E]] {ratio
+func.func @packed(%q: tensor<2x3x5x8xf32>, %positions: tensor<2x5xi64>, %other: tensor<2x5xi64>) -> tensor<2x3x5x8xf32> {
+  %none = stow.constant dense<0xFF800000> : tensor<f32>
+  %one = stow.constant dense<1> : tensor<i64>
+  %three = stow.constant dense<3> : tensor<i64>
+  %no = stow.constant dense<false> : tensor<i1>
+  %first = stow.slice %positions {sizes = array<i64: 2, 1>, starts = array<i64: 0, 0>} : (tensor<2x5xi64>) -> tensor<2x1xi64>
+  %start = stow.sub %first, %one : (tensor<2x1xi64>, tensor<i64>) -> tensor<2x1xi64>
+  %joined = stow.concat %start, %positions {axis = 1 : i64} : (tensor<2x1xi64>, tensor<2x5xi64>) -> tensor<2x6xi64>
+  %before = stow.slice %joined {sizes = array<i64: 2, 5>, starts = array<i64: 0, 0>} : (tensor<2x6xi64>) -> tensor<2x5xi64>
+  %after = stow.slice %joined {sizes = array<i64: 2, 5>, starts = array<i64: 0, 1>} : (tensor<2x6xi64>) -> tensor<2x5xi64>
+  %step = stow.sub %after, %before : (tensor<2x5xi64>, tensor<2x5xi64>) -> tensor<2x5xi64>
+  %goes = stow.compare %step, %one {predicate = "eq"} : (tensor<2x5xi64>, tensor<i64>) -> tensor<2x5xi1>
+  %begins = stow.compare %goes, %no {predicate = "eq"} : (tensor<2x5xi1>, tensor<i1>) -> tensor<2x5xi1>
+  %counted = stow.cast %begins : (tensor<2x5xi1>) -> tensor<2x5xi64>
+  %ids = stow.cumsum %counted {axis = 1 : i64, exclusive = false, reverse = false} : (tensor<2x5xi64>) -> tensor<2x5xi64>
+  %ofq = stow.reshape %ids : (tensor<2x5xi64>) -> tensor<2x1x5x1xi64>
+  %ofk = stow.reshape %ids : (tensor<2x5xi64>) -> tensor<2x1x1x5xi64>
+  %same = stow.compare %ofq, %ofk {predicate = "eq"} : (tensor<2x1x5x1xi64>, tensor<2x1x1x5xi64>) -> tensor<2x1x5x5xi1>
+  %atq = stow.reshape %positions : (tensor<2x5xi64>) -> tensor<2x1x5x1xi64>
+  %atk = stow.reshape %positions : (tensor<2x5xi64>) -> tensor<2x1x1x5xi64>
+  %back = stow.sub %atq, %three : (tensor<2x1x5x1xi64>, tensor<i64>) -> tensor<2x1x5x1xi64>
+  %near = stow.compare %atk, %back {predicate = "gt"} : (tensor<2x1x1x5xi64>, tensor<2x1x5x1xi64>) -> tensor<2x1x5x5xi1>
+  %causal = stow.compare %atk, %atq {predicate = "le"} : (tensor<2x1x1x5xi64>, tensor<2x1x5x1xi64>) -> tensor<2x1x5x5xi1>
+  %window = stow.select %near, %causal, %near : (tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1>) -> tensor<2x1x5x5xi1>
+  %seen = stow.select %same, %window, %same : (tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1>) -> tensor<2x1x5x5xi1>
+  %s0 = stow.matmul %q, %q {transpose_a = false, transpose_b = true} : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+  %m0 = stow.select %seen, %s0, %none : (tensor<2x1x5x5xi1>, tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
+  %w0 = stow.softmax %m0 {axis = 3 : i64} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %y0 = stow.matmul %w0, %q {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %theirq = stow.reshape %other : (tensor<2x5xi64>) -> tensor<2x1x5x1xi64>
+  %theirk = stow.reshape %other : (tensor<2x5xi64>) -> tensor<2x1x1x5xi64>
+  %later = stow.compare %theirk, %theirq {predicate = "le"} : (tensor<2x1x1x5xi64>, tensor<2x1x5x1xi64>) -> tensor<2x1x5x5xi1>
+  %seen1 = stow.select %same, %later, %same : (tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1>) -> tensor<2x1x5x5xi1>
+  %s1 = stow.matmul %y0, %y0 {transpose_a = false, transpose_b = true} : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+  %m1 = stow.select %seen1, %s1, %none : (tensor<2x1x5x5xi1>, tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
+  %w1 = stow.softmax %m1 {axis = 3 : i64} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %y1 = stow.matmul %w1, %y0 {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %zero = stow.constant dense<0> : tensor<i64>
+  %restarts = stow.compare %positions, %zero {predicate = "eq"} : (tensor<2x5xi64>, tensor<i64>) -> tensor<2x5xi1>
+  %count = stow.cast %restarts : (tensor<2x5xi1>) -> tensor<2x5xi64>
+  %numbers = stow.cumsum %count {axis = 1 : i64, exclusive = false, reverse = false} : (tensor<2x5xi64>) -> tensor<2x5xi64>
+  %numberq = stow.reshape %numbers : (tensor<2x5xi64>) -> tensor<2x1x5x1xi64>
+  %numberk = stow.reshape %numbers : (tensor<2x5xi64>) -> tensor<2x1x1x5xi64>
+  %alike = stow.compare %numberq, %numberk {predicate = "eq"} : (tensor<2x1x5x1xi64>, tensor<2x1x1x5xi64>) -> tensor<2x1x5x5xi1>
+  %seen2 = stow.select %alike, %causal, %alike : (tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1>) -> tensor<2x1x5x5xi1>
+  %s2 = stow.matmul %y1, %y1 {transpose_a = false, transpose_b = true} : (tensor<2x3x5x8xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x5xf32>
+  %m2 = stow.select %seen2, %s2, %none : (tensor<2x1x5x5xi1>, tensor<2x3x5x5xf32>, tensor<f32>) -> tensor<2x3x5x5xf32>
+  %w2 = stow.softmax %m2 {axis = 3 : i64} : (tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32>
+  %y2 = stow.matmul %w2, %y1 {transpose_a = false, transpose_b = false} : (tensor<2x3x5x5xf32>, tensor<2x3x5x8xf32>) -> tensor<2x3x5x8xf32>
+  return %y2 : tensor<2x3x5x8xf32>
+}

@@ -24,6 +24,8 @@ struct Case {
   double ratio = 0;
   std::optional<Tensor> mask = {};
   bool isBoolean = false;
+  std::optional<Tensor> queryDocuments = {}, keyDocuments = {};
+  DType numbers = DType::I64; ///< of documents
   DType dtype = DType::F32;
   Layout layout = {}; ///< of q, k, v, y and their gradients
   double tolerance = 2e-6;
@@ -40,6 +42,13 @@ double maskAt(const Tensor &mask, std::array<int64_t, 4> index) {
   for (size_t i = 0; i < mask.shape.size(); ++i)
     place = place * mask.shape[i] + (mask.shape[i] == 1 ? 0 : index[missing + i]);
   return mask.data[place];
+}
+
+/// Element (b, h, i) of numbers of rows, repeated alike.
+double rowAt(const Tensor &numbers, std::array<int64_t, 3> index) {
+  Tensor column = numbers;
+  column.shape.push_back(1);
+  return maskAt(column, {index[0], index[1], index[2], 0});
 }
 
 struct Reference {
@@ -62,19 +71,22 @@ struct Reference {
   void row(int64_t b, int64_t h, int64_t i) {
     const int64_t g = h / c.shared;
     std::vector<double> scores(c.keys), weights(c.keys), factors(c.keys, 1), gradients(c.keys);
+    std::vector<bool> isUnseen(c.keys);
     double most = -infinity, sum = 0, product = 0;
     for (int64_t j = 0; j < c.keys; ++j) {
       for (int64_t d = 0; d < c.depth; ++d)
         scores[j] += c.scale * q.at({b, h, i, d}) * k.at({b, g, j, d});
-      if (c.diagonal && j > i + *c.diagonal)
-        scores[j] = -infinity;
-      if (c.window && j + *c.window <= i + *c.diagonal)
-        scores[j] = -infinity;
+      isUnseen[j] = (c.diagonal && j > i + *c.diagonal) ||
+                    (c.window && j + *c.window <= i + *c.diagonal) ||
+                    (c.keyDocuments &&
+                     rowAt(*c.queryDocuments, {b, h, i}) != rowAt(*c.keyDocuments, {b, h, j}));
       if (c.mask && c.isBoolean && maskAt(*c.mask, {b, h, i, j}) == 0)
         scores[j] = -infinity;
       if (c.mask &&
           !c.isBoolean) // the sum of floats, in which a large number leaves nothing of a score
         scores[j] = static_cast<float>(scores[j] + maskAt(*c.mask, {b, h, i, j}));
+      if (isUnseen[j])
+        scores[j] = -infinity;
       most = std::max(most, scores[j]);
     }
     if (most == -infinity && c.zeroRows)
@@ -92,15 +104,20 @@ struct Reference {
         const bool kept = philox(counter, {seed, 0})[0] < std::floor((1 - c.ratio) * 4294967296.0);
         factors[j] = kept ? 1 / (1 - c.ratio) : 0;
       }
-      for (int64_t e = 0; e < c.width; ++e) {
+      for (int64_t e = 0; e < c.width; ++e)
         y.at({b, h, i, e}) += weights[j] * factors[j] * v.at({b, g, j, e});
+      if (isUnseen[j]) {
+        weights[j] = gradients[j] = 0;
+        continue;
+      }
+      for (int64_t e = 0; e < c.width; ++e) {
         dv.at({b, g, j, e}) += weights[j] * factors[j] * dy.at({b, h, i, e});
         gradients[j] += factors[j] * dy.at({b, h, i, e}) * v.at({b, g, j, e});
       }
       product += weights[j] * gradients[j];
     }
     for (int64_t j = 0; j < c.keys; ++j)
-      for (int64_t d = 0; d < c.depth; ++d) {
+      for (int64_t d = 0; d < c.depth && !isUnseen[j]; ++d) {
         const double gradient = c.scale * weights[j] * (gradients[j] - product);
         dq.at({b, h, i, d}) += gradient * k.at({b, g, j, d});
         dk.at({b, g, j, d}) += gradient * q.at({b, h, i, d});
@@ -115,10 +132,12 @@ class Attention : public testing::TestWithParam<Case> {
 protected:
   std::map<std::string, std::vector<int64_t>> ints() const {
     const Case &c = GetParam();
-    std::map<std::string, std::vector<int64_t>> ints = {{"has_mask", {c.mask.has_value()}},
-                                                        {"has_seed", {c.ratio > 0}},
-                                                        {"zero_rows", {c.zeroRows}},
-                                                        {"stream", {stream}}};
+    std::map<std::string, std::vector<int64_t>> ints = {
+        {"has_mask", {c.mask.has_value()}},
+        {"has_documents", {c.keyDocuments.has_value()}},
+        {"has_seed", {c.ratio > 0}},
+        {"zero_rows", {c.zeroRows}},
+        {"stream", {stream}}};
     if (c.diagonal)
       ints["diagonal"] = {*c.diagonal};
     if (c.window)
@@ -128,10 +147,14 @@ protected:
   std::map<std::string, double> floats() const {
     return {{"scale", GetParam().scale}, {"ratio", GetParam().ratio}};
   }
-  void addMaskAndSeed(std::vector<TestOperand> &operands) const {
+  void addRest(std::vector<TestOperand> &operands) const {
     const Case &c = GetParam();
     if (c.mask)
       operands.push_back(in(*c.mask, {}, c.isBoolean ? DType::I1 : DType::F32));
+    if (c.keyDocuments) {
+      operands.push_back(in(*c.queryDocuments, {}, c.numbers));
+      operands.push_back(in(*c.keyDocuments, {}, c.numbers));
+    }
     if (c.ratio > 0)
       operands.push_back(in(seedTensor, {}, DType::I32));
   }
@@ -152,14 +175,18 @@ TEST_P(Attention, FollowsItsFormula) {
   const Case &c = GetParam();
   const Reference r(c);
   std::vector<TestOperand> operands = {low(r.q), low(r.k), low(r.v)};
-  addMaskAndSeed(operands);
+  addRest(operands);
   operands.insert(operands.end(), {lowOut(r.y), out(r.lse.shape)});
   for (int64_t threads : {1, 3}) {
     const CallResult result = runCall("dnnl.attention", operands, ints(), floats(), threads);
     EXPECT_LT(relativeError(result.tensors.end()[-2], r.y), c.tolerance);
-    for (size_t i = 0; i < r.lse.data.size(); ++i)
-      EXPECT_NEAR(result.tensors.back().data[i], r.lse.data[i],
-                  1e-6 * (1 + std::abs(r.lse.data[i])));
+    for (size_t i = 0; i < r.lse.data.size(); ++i) {
+      const double found = result.tensors.back().data[i], wanted = r.lse.data[i];
+      EXPECT_TRUE(std::isnan(wanted)   ? std::isnan(found)
+                  : std::isinf(wanted) ? found == wanted
+                                       : std::abs(found - wanted) <= 1e-6 * (1 + std::abs(wanted)))
+          << found << " for " << wanted;
+    }
   }
 }
 
@@ -168,7 +195,7 @@ TEST_P(Attention, HasItsGradients) {
   const Reference r(c);
   std::vector<TestOperand> operands = {low(r.q), low(r.k),  low(r.v),
                                        low(r.y), in(r.lse), low(r.dy)};
-  addMaskAndSeed(operands);
+  addRest(operands);
   operands.insert(operands.end(), {lowOut(r.q), lowOut(r.k), lowOut(r.v)});
   std::optional<CallResult> first;
   for (int64_t threads : {1, 3}) {
@@ -215,6 +242,17 @@ Tensor rowsOfNone(int64_t rows, int64_t keys) {
         added = j > i ? -infinity : j < keys / 3 ? least : 0;
     }
   return mask;
+}
+
+/// Documents of `length` rows each in a row; with `isMixed` they lie between each other. Each row of a shape begins elsewhere.
+Tensor documents(Shape shape, int64_t length, bool isMixed = false) {
+  Tensor numbers(shape);
+  const int64_t rows = shape.back();
+  for (size_t i = 0; i < numbers.data.size(); ++i) {
+    const int64_t row = static_cast<int64_t>(i) % rows + static_cast<int64_t>(i) / rows * 5;
+    numbers.data[i] = isMixed ? row * 7 % 4 : -3 + row / length;
+  }
+  return numbers;
 }
 
 Layout headsInside() { return {1, {0, 2, 1, 3}, {}}; }
@@ -277,6 +315,65 @@ INSTANTIATE_TEST_SUITE_P(
              .window = 30,
              .ratio = 0.25}),
     nameOf);
+
+// Scores within documents, alone and beside all else that leaves scores out.
+INSTANTIATE_TEST_SUITE_P(Documents, Attention,
+                         testing::Values(Case{.name = "documents",
+                                              .queries = 250,
+                                              .keys = 250,
+                                              .depth = 16,
+                                              .diagonal = 0,
+                                              .queryDocuments = documents({2, 1, 250}, 60),
+                                              .keyDocuments = documents({2, 1, 250}, 60)},
+                                         Case{.name = "mixed_documents",
+                                              .shared = 2,
+                                              .queries = 120,
+                                              .keys = 110,
+                                              .queryDocuments = documents({120}, 0, true),
+                                              .keyDocuments = documents({2, 1, 110}, 0, true),
+                                              .numbers = DType::I32},
+                                         Case{.name = "documents_of_others",
+                                              .queries = 60,
+                                              .keys = 150,
+                                              .diagonal = 0,
+                                              .queryDocuments = documents({2, 1, 60}, 10),
+                                              .keyDocuments = documents({150}, 30)},
+                                         Case{.name = "zeros_of_others",
+                                              .queries = 60,
+                                              .keys = 150,
+                                              .zeroRows = true,
+                                              .queryDocuments = documents({2, 1, 60}, 5),
+                                              .keyDocuments = documents({150}, 30)},
+                                         Case{.name = "documents_by_heads",
+                                              .queries = 130,
+                                              .keys = 130,
+                                              .diagonal = 2,
+                                              .window = 40,
+                                              .mask = sample({2, 1, 1, 130}, 9),
+                                              .queryDocuments = documents({2, 2, 130}, 50),
+                                              .keyDocuments = documents({2, 2, 130}, 50)},
+                                         Case{.name = "documents_and_padding",
+                                              .queries = 120,
+                                              .keys = 120,
+                                              .diagonal = 0,
+                                              .zeroRows = true,
+                                              .ratio = 0.25,
+                                              .mask = booleans({2, 1, 1, 120}),
+                                              .isBoolean = true,
+                                              .queryDocuments = documents({2, 1, 120}, 120),
+                                              .keyDocuments = documents({2, 1, 120}, 120),
+                                              .dtype = DType::BF16,
+                                              .tolerance = 6e-3},
+                                         Case{.name = "documents_f16",
+                                              .shared = 2,
+                                              .queries = 150,
+                                              .keys = 150,
+                                              .diagonal = 0,
+                                              .queryDocuments = documents({2, 1, 150}, 40),
+                                              .keyDocuments = documents({2, 1, 150}, 40),
+                                              .dtype = DType::F16,
+                                              .tolerance = 1e-3}),
+                         nameOf);
 
 // Sizes, masks, layouts and types.
 INSTANTIATE_TEST_SUITE_P(
