@@ -20,12 +20,19 @@ namespace stow {
 
 namespace {
 
-/// A matrix that only products read, some of them by way of a cast.
+/// True for a factor of a product, not for its bias.
+bool isFactor(OpOperand &use) {
+  auto product = dyn_cast<MatmulOp>(use.getOwner());
+  return product && (&use == &product.getAMutable() || &use == &product.getBMutable());
+}
+
+/// A matrix that is nothing but a factor of products, of some by way of a cast.
 bool isReadByProductsAlone(BlockArgument argument) {
-  auto isFactor = [](Operation *user) { return isa<MatmulOp>(user); };
-  return llvm::all_of(argument.getUsers(), [&](Operation *user) {
-    return isFactor(user) || (isa<CastOp>(user) && llvm::all_of(user->getUsers(), isFactor));
-  });
+  return tensorType(argument).getRank() >= 2 &&
+         llvm::all_of(argument.getUses(), [](OpOperand &use) {
+           auto cast = dyn_cast<CastOp>(use.getOwner());
+           return cast ? llvm::all_of(cast.getY().getUses(), isFactor) : isFactor(use);
+         });
 }
 
 /// Stores one argument in blocks.

@@ -2,13 +2,14 @@
 // RUN: stowage-opt --stow-quantize-frozen="types=f32,w:int8,v:nf4" --split-input-file %s | FileCheck %s --check-prefix=ASKED
 // RUN: stowage-opt --stow-quantize-frozen="types=nf4" --split-input-file %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=ALONE
 
-// Each product gets numbers of its own, of the type that it read, in its phase; a cast for several goes away. A vector, a table and
-// what is no multiple of 128 elements stay. The last rule that matches decides.
+// Each product gets numbers of its own, of the type that it read, in its phase; a cast for several goes away. A vector, a bias of a
+// product and what is no multiple of 128 elements stay. The last rule that matches decides.
 // CHECK-LABEL: @train(
 // CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<76xi8> {{.*}}stow.quantized = {scheme = "nf4", type = tensor<16x8xf32>}
 // CHECK-SAME: %[[V:[a-z0-9]+]]: tensor<76xi8> {{.*}}stow.quantized = {scheme = "nf4", type = tensor<8x16xbf16>}
 // CHECK-SAME: tensor<8xf32> {stow.kind = #stow.kind<frozen>, stow.name = "s"}
 // CHECK-SAME: tensor<4x16xf32> {stow.kind = #stow.kind<frozen>, stow.name = "o"}
+// CHECK-SAME: tensor<128xf32> {stow.kind = #stow.kind<frozen>, stow.name = "b"}
 // CHECK: %[[W0:.*]] = stow.dequantize %[[W]] {reading = 0 : i64, scheme = "nf4"} : (tensor<76xi8>) -> tensor<16x8xbf16>
 // CHECK-NEXT: stow.matmul %{{.*}}, %[[W0]]
 // CHECK: %[[V0:.*]] = stow.dequantize %[[V]] {reading = 0 : i64, scheme = "nf4"} : (tensor<76xi8>) -> tensor<8x16xbf16>
@@ -24,11 +25,15 @@ module attributes {stow.form = "step"} {
                    %w: tensor<16x8xf32> {stow.name = "w", stow.kind = #stow.kind<frozen>},
                    %v: tensor<8x16xbf16> {stow.name = "v", stow.kind = #stow.kind<frozen>},
                    %s: tensor<8xf32> {stow.name = "s", stow.kind = #stow.kind<frozen>},
-                   %o: tensor<4x16xf32> {stow.name = "o", stow.kind = #stow.kind<frozen>})
+                   %o: tensor<4x16xf32> {stow.name = "o", stow.kind = #stow.kind<frozen>},
+                   %t: tensor<16x128xbf16> {stow.name = "t", stow.kind = #stow.kind<input>},
+                   %e: tensor<128xf32> {stow.name = "b", stow.kind = #stow.kind<frozen>})
       -> (tensor<4x8xbf16> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
     %c = stow.cast %w : (tensor<16x8xf32>) -> tensor<16x8xbf16>
     %a = stow.matmul %x, %c {transpose_a = false, transpose_b = false} : (tensor<4x16xbf16>, tensor<16x8xbf16>) -> tensor<4x8xbf16>
     %b = stow.matmul %a, %v {transpose_a = false, transpose_b = false} : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
+    %biased = stow.matmul %b, %t, %e {transpose_a = false, transpose_b = false}
+      : (tensor<4x16xbf16>, tensor<16x128xbf16>, tensor<128xf32>) -> tensor<4x128xbf16>
     %d = stow.matmul %b, %c {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>}
       : (tensor<4x16xbf16>, tensor<16x8xbf16>) -> tensor<4x8xbf16>
     return %d : tensor<4x8xbf16>
