@@ -165,7 +165,7 @@ LogicalResult emitDequantize(Operation *op, KernelFrame &frame) {
 
 //===-- State in 8 bits -----------------------------------------------------------------------===//
 
-/// Rows are blocks: a row of `operands` tensors of numbers or codes along it, and one of scales.
+/// Rows are blocks, along which numbers and codes lie; scales have one element a row.
 std::pair<Space, Space> blocks(int64_t elements, ArrayRef<bool> isOfScales) {
   Space kept, axis;
   kept.dims.push_back({elements / kStateBlock, {}});

@@ -47,12 +47,11 @@ Operation *lastReader(Value value, Operation *last) {
   return last;
 }
 
-/// True for parameters whose state may be kept in 8 bits: small ones cost little, and tables have rows that are rarely updated.
+/// True for parameters whose state may be kept in 8 bits: tables have rows that are rarely updated.
 bool isForEightBits(BlockArgument parameter) {
-  constexpr int64_t least = 4096; // as the authors of the rule have it
   RankedTensorType type = tensorType(parameter);
-  return type.getRank() >= 2 && type.getElementType().isF32() && type.getNumElements() >= least &&
-         type.getNumElements() % kStateBlock == 0 &&
+  return type.getRank() >= 2 && type.getElementType().isF32() &&
+         isWorthEightBits(type.getNumElements()) &&
          llvm::none_of(parameter.getUsers(), [](Operation *user) {
            return isa<EmbeddingOp, Conv2dOp, Conv2dGradInputOp>(user);
          });

@@ -40,10 +40,7 @@ bool pays(Tried &tried, Tried &before, bool isBudgeted) {
 /// The step in one piece and in two, held while it is asked about: the same where it has no such chains.
 struct FirstSteps {
   FirstSteps(Steps &steps, StepVariant variant, int64_t StepVariant::*pieces) {
-    for (int64_t StepVariant::*axis :
-         {&StepVariant::batches, &StepVariant::lossChunks, &StepVariant::rowChunks})
-      if (variant.*axis == kAny)
-        variant.*axis = 1;
+    variant = undivided(std::move(variant));
     whole = steps.exactly(variant);
     variant.*pieces = 2;
     cut = steps.exactly(variant);

@@ -99,6 +99,14 @@ StepAnswer answer(Steps &steps, const StepQuestion &question) {
   return ofOneStep(steps, question);
 }
 
+StepVariant undivided(StepVariant variant) {
+  for (int64_t StepVariant::*axis :
+       {&StepVariant::batches, &StepVariant::lossChunks, &StepVariant::rowChunks})
+    if (variant.*axis == kAny)
+      variant.*axis = 1;
+  return variant;
+}
+
 StepAnswer askedAgain(Steps &steps, const StepQuestion &question, StepAnswer best) {
   StepQuestion settled = question;
   settled.asked.batches = best.step->variant.batches;

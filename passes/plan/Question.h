@@ -68,6 +68,9 @@ struct KeptStep {
 };
 KeptStep keepingAll(Steps &steps, const StepVariant &variant);
 
+/// The variant in one batch and one piece, where these are open.
+StepVariant undivided(StepVariant variant);
+
 /// The rules of open axes; each asks for the answer with its axis settled.
 StepAnswer inBestPieces(Steps &steps, const StepQuestion &question, int64_t StepVariant::*pieces);
 StepAnswer inBestBatches(Steps &steps, const StepQuestion &question);

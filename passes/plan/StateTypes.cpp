@@ -3,15 +3,6 @@
 
 namespace stow {
 
-/// The variant in one piece and one batch, where these are open.
-static StepVariant whole(StepVariant variant) {
-  for (int64_t StepVariant::*axis :
-       {&StepVariant::batches, &StepVariant::lossChunks, &StepVariant::rowChunks})
-    if (variant.*axis == kAny)
-      variant.*axis = 1;
-  return variant;
-}
-
 /// No more than the budget needs, since every further tensor is rounded in every step; without a budget nothing. A share of an arena is
 /// a share of the one with all state in f32.
 StepAnswer inStateThatFits(Steps &steps, const StepQuestion &question) {
@@ -21,7 +12,8 @@ StepAnswer inStateThatFits(Steps &steps, const StepQuestion &question) {
     tried.asked.eightBitPercent = percent;
     if (percent == 0 && tried.budget && tried.budget->peakPercent)
       tried.budget = {
-          budgetBytes(*tried.budget, keepingAll(steps, whole(tried.asked)).plan.arenaBytes), {}};
+          budgetBytes(*tried.budget, keepingAll(steps, undivided(tried.asked)).plan.arenaBytes),
+          {}};
     found = answer(steps, tried);
     if (found.choice || !question.budget)
       break;

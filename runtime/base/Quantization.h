@@ -72,6 +72,10 @@ struct StateLevels {
 };
 
 inline constexpr int64_t kStateBlock = 256;
+/// Small tensors cost little in f32; the least size is that of the rule's authors.
+constexpr bool isWorthEightBits(int64_t elements) {
+  return elements >= 4096 && elements % kStateBlock == 0;
+}
 inline constexpr float kPartsOfDecade = 1 / 0.9f; ///< a decade is [0.1, 1] of its power of ten
 const std::array<float, 256> &unsignedLevels();
 

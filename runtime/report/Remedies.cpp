@@ -66,7 +66,6 @@ bool isMatrixOfProducts(const GraphPlan &graph, size_t parameter) {
 
 /// State in 8 bits: a quarter of it, and a scale for each block.
 Remedy stateInEightBits(const GraphPlan &graph) {
-  constexpr int64_t least = 4096;
   Bytes gain = 0;
   for (size_t i = 0; i < graph.buffers.size(); ++i) {
     const PlannedBuffer &parameter = graph.buffers[i];
@@ -75,8 +74,7 @@ Remedy stateInEightBits(const GraphPlan &graph) {
     for (const PlannedBuffer &state : graph.buffers)
       if (state.kind == BufferKind::Optimizer && state.dtype == DType::F32 &&
           state.name.starts_with(parameter.name + ".") && state.shape == parameter.shape &&
-          state.shape.size() >= 2 && elementCount(state.shape) >= least &&
-          elementCount(state.shape) % kStateBlock == 0)
+          state.shape.size() >= 2 && isWorthEightBits(elementCount(state.shape)))
         gain += state.size - state.size / 4 - state.size / kStateBlock;
   }
   return {

@@ -58,16 +58,17 @@ def of_frozen(plan: stowage.Plan) -> "dict[str, str]":
     return {tensor["name"]: tensor["dtype"] for tensor in plan.buffers if tensor["kind"] == "frozen"}
 
 
-def scale_levels() -> np.ndarray:
-    """Levels of 8 bits that lie closer near 0 (arXiv:2110.02861)."""
+def dynamic_levels(fewest: int, signs: "tuple[int, ...]") -> np.ndarray:
+    """Levels of 8 bits that lie closer near 0 (arXiv:2110.02861): `fewest` in the least power of ten, twice as many in each further one."""
     levels = [np.float32(0), np.float32(1)]
     for exponent in range(7):
-        ends = torch.linspace(0.1, 1, 2**exponent + 1).numpy()
+        ends = torch.linspace(0.1, 1, fewest * 2**exponent + 1).numpy()
         middles = np.float32(10.0 ** (exponent - 6)) * ((ends[:-1] + ends[1:]) / np.float32(2))
-        levels += [*middles, *-middles]
+        levels += [sign * middle for middle in middles for sign in signs]
     return np.sort(np.array(levels, np.float32))
 
 
+SCALE_LEVELS = dynamic_levels(1, (1, -1))
 NORMAL_LEVELS = np.array([-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
                           -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
                           0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0], np.float32)  # fmt: skip
@@ -87,7 +88,7 @@ def in_nf4(weight: torch.Tensor) -> torch.Tensor:
     for begin in range(0, len(rest), 256):
         part = rest[begin : begin + 256]
         largest = np.abs(part).max()
-        rest[begin : begin + 256] = nearest(scale_levels(), part / largest) * largest
+        rest[begin : begin + 256] = nearest(SCALE_LEVELS, part / largest) * largest
     return torch.from_numpy((levels * (rest + mean)[:, None]).reshape(weight.shape)).to(weight.dtype)
 
 

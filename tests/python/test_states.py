@@ -12,19 +12,10 @@ import numpy as np
 import stowage
 import torch
 import torch.nn as nn
-from test_frozen import nearest, scale_levels
+from test_frozen import SCALE_LEVELS, dynamic_levels, nearest
 
 
-def unsigned_levels() -> np.ndarray:
-    """Levels of numbers that are never negative (arXiv:2110.02861): twice as many in each power of ten as of both signs."""
-    levels = [np.float32(0), np.float32(1)]
-    for exponent in range(7):
-        ends = torch.linspace(0.1, 1, 2 ** (exponent + 1) + 1).numpy()
-        levels += [*(np.float32(10.0 ** (exponent - 6)) * ((ends[:-1] + ends[1:]) / np.float32(2)))]
-    return np.sort(np.array(levels, np.float32))
-
-
-LEVELS = {"exp_avg": scale_levels(), "exp_avg_sq": unsigned_levels(), "momentum_buffer": scale_levels()}
+LEVELS = {"exp_avg": SCALE_LEVELS, "exp_avg_sq": dynamic_levels(2, (1,)), "momentum_buffer": SCALE_LEVELS}
 
 
 def round_state(name: str, state: torch.Tensor) -> None:
