@@ -5,7 +5,8 @@
 #   scripts/test_wheel.sh [SUITE...]      default: bookworm trixie; any suite of Debian that debootstrap knows
 #
 # Needs root, the wheel (scripts/wheel.sh) and, the first time, the network. Systems and NumPy stay in build/wheel.
-# In bookworm the modules of tests/python train too, when PyTorch of today is in build/python (scripts/install.sh python).
+# In bookworm a module trains too, beside PyTorch of today where that is in build/python (scripts/install.sh python), and JAX, imported
+# in every order.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +17,7 @@ wheels=(build/wheel/stowage-*.whl)
 [ $# -gt 0 ] || set -- bookworm trixie
 
 torch=build/python/lib/python3.11/site-packages
+jax=build/wheel/jax
 mounted=()
 cleanup() { for place in "${mounted[@]}"; do umount "$place"; done; }
 trap cleanup EXIT
@@ -55,7 +57,15 @@ for suite in "$@"; do
   chroot "$root" chown -R guest /tmp/wheel
   mount_in /proc "$root/proc"
   mount_in /dev/null "$root/dev/null"
-  [ "$version" != 3.11 ] || [ ! -e "$torch" ] || mount_in "$torch" "$root/opt/torch" ro
+  if [ "$version" = 3.11 ] && [ -e "$torch" ]; then
+    mount_in "$torch" "$root/opt/torch" ro
+    [ -e "$jax/complete" ] || {
+      rm -rf "$jax"
+      build/wheel/tools/bin/pip install -q --disable-pip-version-check --only-binary=:all: --python-version="$version" --target "$jax" jax==0.10.2
+      touch "$jax/complete"
+    }
+    mount_in "$jax" "$root/opt/jax" ro
+  fi
   echo "test_wheel.sh: $suite, Python $version, $(chroot "$root" ldd --version | head -1)"
   unshare --net chroot --userspec=guest "$root" env -i HOME=/srv/guest PATH=/usr/bin:/bin bash /tmp/wheel/in_bare_system.sh ||
     fail "the wheel fails in $suite"

@@ -14,6 +14,7 @@ from ._library import StowageError
 
 PathLike = Union[str, "os.PathLike[str]"]
 _INSIDE = Path(__file__).with_name("_native") / "bin/stowage"
+_CHECKOUT = Path(__file__).with_name("_program.txt")  # written by setup.py where a built checkout was installed
 
 
 class StowageWarning(UserWarning):
@@ -59,8 +60,9 @@ def _stated_bytes(message: str, key: str) -> Optional[int]:
 def find_binary(binary: Optional[PathLike] = None) -> str:
     """The path of the `stowage` program.
 
-    Looked for in this order: the argument, the environment variable STOWAGE_BINARY, what an installed wheel has inside, the PATH, and
-    build/release/bin of the repository this package lies in. Raises ToolNotFound that lists the places.
+    Looked for in this order: the argument, the environment variable STOWAGE_BINARY, what an installed wheel has inside, the build of the
+    checkout that was installed, the PATH, and build/release/bin of the repository this package lies in. Raises ToolNotFound that lists
+    the places.
     """
     chosen, source = binary, "the argument binary"
     if chosen is None:
@@ -72,10 +74,16 @@ def find_binary(binary: Optional[PathLike] = None) -> str:
         return os.path.abspath(chosen)
     if os.access(_INSIDE, os.X_OK):
         return str(_INSIDE)
+    places = "on the PATH"
+    if _CHECKOUT.exists():
+        installed = _CHECKOUT.read_text().strip()
+        if os.access(installed, os.X_OK):
+            return installed
+        places = f"as {installed}, where it was when this package was installed, nor on the PATH"
     found = shutil.which("stowage")
     if found:
         return found
-    root, places = Path(__file__).resolve().parents[2], "on the PATH"
+    root = Path(__file__).resolve().parents[2]
     if (root / "CMakePresets.json").exists():
         built = root / "build/release/bin/stowage"
         if os.access(built, os.X_OK):

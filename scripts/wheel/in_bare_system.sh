@@ -27,8 +27,9 @@ env/bin/stowage compile "${run[@]}" -o digits
 env/bin/stowage compile "${run[@]}" --emit=shared -o libdigits.so
 env/bin/python -B wheel_example.py
 if [ -d /opt/torch ]; then
-  PYTHONPATH=/opt/torch env/bin/python -B wheel_example.py torch stowage
-  PYTHONPATH=/opt/torch env/bin/python -B wheel_example.py stowage torch
+  for order in "torch jax stowage" "torch stowage jax" "jax torch stowage" "jax stowage torch" "stowage torch jax" "stowage jax torch"; do
+    PYTHONPATH=/opt/torch:/opt/jax env/bin/python -B wheel_example.py $order
+  done
 fi
 
 env/bin/pip uninstall -q -y stowage

@@ -655,17 +655,6 @@ class Modules(InFolder):
 class Night(Modules):
     """What is long and rare, and with it all cases of the day."""
 
-    def test_installs(self) -> None:
-        """pip makes a package of it that is found without the repository."""
-        source, target = (self.path.parent / name for name in ("source", "target"))
-        shutil.copytree(Path(stowage.__file__).parents[1], source, ignore=shutil.ignore_patterns("references", "zoo", "__pycache__"))
-        flags = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
-        subprocess.run([sys.executable, "-m", "pip", "install", *flags, "--target", target, source], check=True)
-        code = "import stowage; print(stowage.__file__); print(stowage.find_binary())"
-        done = subprocess.run([sys.executable, "-c", code], cwd="/", env={**os.environ, "PYTHONPATH": str(target)}, check=True,
-                              stdout=subprocess.PIPE, text=True)  # fmt: skip
-        self.assertEqual(done.stdout.splitlines(), [str(target / "stowage/__init__.py"), os.environ["STOWAGE_BINARY"]])
-
     def test_a_value_at_a_kink_is_no_difference(self) -> None:
         """Behind features.9.expand3x3 one value is -2.7e-6 in double precision, the largest 10: it is on the other side of
         zero here than in PyTorch, and gradients differ by 1.5e-2."""

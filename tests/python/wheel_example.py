@@ -23,6 +23,13 @@ def train(step, batch):
     print(f"{' then '.join(sys.argv[1:]) or 'numpy'}: {len(losses)} steps, loss {first:.3f} to {last:.3f}")
 
 
+def use_jax():
+    """Its compiler has an LLVM of its own in this process."""
+    import jax
+
+    assert jax.jit(lambda x: (x * x).sum())(jax.numpy.arange(5.0)) == 30
+
+
 def from_module():
     import torch
 
@@ -44,4 +51,8 @@ def from_file():
         step.save(Path(folder) / "weights.safetensors")
 
 
+if "jax" in sys.argv:
+    use_jax()
 from_module() if "torch" in sys.argv else from_file()
+if "jax" in sys.argv:
+    use_jax()
