@@ -1,7 +1,7 @@
 // cuDNN 9's backend interface, opened at run time: compiler and programs are built without cuDNN.
 //
 // The numbers below are cuDNN 9's, whose backend interface keeps them within a major version;
-// tests/codegen/cuda/CudnnPlansTest.cpp compares each with the headers where there are any. Planning
+// tests/runtime/cuda/HeadersTest.cpp compares each with the headers where there are any. Planning
 // needs neither a GPU nor a driver: a device is described by a property descriptor (cuDNN's
 // documentation, "deviceless ahead-of-time compilation", since 9.8). Programs have a handle instead.
 #pragma once

@@ -2,7 +2,7 @@
 //
 // Their declarations are those of CUDA's driver interface (docs.nvidia.com/cuda/cuda-driver-api), which does
 // not change for a name with its version: nothing of CUDA is needed to build this, and an executable starts
-// on machines without a driver.
+// on machines without a driver. tests/runtime/cuda/HeadersTest.cpp compares them with the header where there is one.
 #pragma once
 
 #include <cstddef>

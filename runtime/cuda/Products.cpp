@@ -2,108 +2,20 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
-#include "runtime/cuda/Functions.h"
+#include "runtime/cuda/CublasLtApi.h"
 #include "runtime/cuda/ProductEpilogue.h"
 
 #include <algorithm>
 #include <array>
-#include <dlfcn.h>
 #include <vector>
 
 namespace stow::cuda {
 
 namespace {
 
-// cublasLt.h of CUDA 12 and 13: values of its enumerations, and its types where they are not opaque.
-using Status = int;
-using Handle = struct LtHandle *;
-using OpDesc = struct LtOpDesc *;
-using MatrixDesc = struct LtMatrixDesc *;
-using Preference = struct LtPreference *;
-struct Algorithm {
-  uint64_t data[8];
-};
-struct Heuristic {
-  Algorithm algorithm;
-  size_t workspaceBytes;
-  Status state;
-  float waves;
-  int reserved[4];
-};
-constexpr int kCompute32F = 68, kCompute32FFastTf32 = 77, kReal32F = 0, kReal16F = 2,
-              kReal16BF = 14;
-constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8, kBiasType = 26;
-constexpr int kAuxPointer = 11, kAuxLeading = 12;
-constexpr int kBatchCount = 5, kBatchStride = 6, kMaxWorkspace = 1, kReductionSchemes = 3;
-constexpr int kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7, kAlignmentD = 8;
-constexpr uint32_t kReduceInComputeType = 2; ///< parts of a sum are added in f32
-constexpr uint32_t kMostAlignment = 256;     ///< more makes no difference to the library
-constexpr int kOpNone = 0, kOpTranspose = 1;
-constexpr uint32_t kEpilogueDefault = 1, kEpilogueBias = 4;
-constexpr uint32_t kEpilogueRelu = 2, kEpilogueGelu = 32, kEpilogueGeluGradient = 64 | 128;
-constexpr uint32_t kEpilogueSumsOfA = 256, kEpilogueSumsOfB = 512;
+using namespace cublaslt;
 
-/// The functions, by their documented names without "cublasLt".
-struct Library {
-  Status (*create)(Handle *);
-  const char *(*getStatusString)(Status);
-  Status (*matmulDescCreate)(OpDesc *, int, int);
-  Status (*matmulDescDestroy)(OpDesc);
-  Status (*matmulDescSetAttribute)(OpDesc, int, const void *, size_t);
-  Status (*matrixLayoutCreate)(MatrixDesc *, int, uint64_t, uint64_t, int64_t);
-  Status (*matrixLayoutDestroy)(MatrixDesc);
-  Status (*matrixLayoutSetAttribute)(MatrixDesc, int, const void *, size_t);
-  Status (*matmulPreferenceCreate)(Preference *);
-  Status (*matmulPreferenceDestroy)(Preference);
-  Status (*matmulPreferenceSetAttribute)(Preference, int, const void *, size_t);
-  Status (*matmulAlgoGetHeuristic)(Handle, OpDesc, MatrixDesc, MatrixDesc, MatrixDesc, MatrixDesc,
-                                   Preference, int, Heuristic *, int *);
-  Status (*matmul)(Handle, OpDesc, const void *, const void *, MatrixDesc, const void *, MatrixDesc,
-                   const void *, const void *, MatrixDesc, void *, MatrixDesc, const Algorithm *,
-                   void *, size_t, Stream);
-  Handle handle;
-
-  void require(Status status, const std::string &what) const {
-    if (status != 0)
-      throw Error::badInput(what + " failed in cuBLASLt: " + getStatusString(status));
-  }
-};
-
-Library load() {
-  void *file = nullptr;
-  for (const char *name : {"libcublasLt.so.13", "libcublasLt.so.12"})
-    if (!file)
-      file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (!file)
-    throw Error::badInput(
-        "this program multiplies matrices with cuBLASLt, and there is none: tried "
-        "libcublasLt.so.13 and libcublasLt.so.12; install CUDA's cuBLAS or the "
-        "Python package nvidia-cublas, and put its folder into LD_LIBRARY_PATH");
-  Library library = {};
-  Functions functions(file);
-  functions.find(library.create, "cublasLtCreate");
-  functions.find(library.getStatusString, "cublasLtGetStatusString");
-  functions.find(library.matmulDescCreate, "cublasLtMatmulDescCreate");
-  functions.find(library.matmulDescDestroy, "cublasLtMatmulDescDestroy");
-  functions.find(library.matmulDescSetAttribute, "cublasLtMatmulDescSetAttribute");
-  functions.find(library.matrixLayoutCreate, "cublasLtMatrixLayoutCreate");
-  functions.find(library.matrixLayoutDestroy, "cublasLtMatrixLayoutDestroy");
-  functions.find(library.matrixLayoutSetAttribute, "cublasLtMatrixLayoutSetAttribute");
-  functions.find(library.matmulPreferenceCreate, "cublasLtMatmulPreferenceCreate");
-  functions.find(library.matmulPreferenceDestroy, "cublasLtMatmulPreferenceDestroy");
-  functions.find(library.matmulPreferenceSetAttribute, "cublasLtMatmulPreferenceSetAttribute");
-  functions.find(library.matmulAlgoGetHeuristic, "cublasLtMatmulAlgoGetHeuristic");
-  functions.find(library.matmul, "cublasLtMatmul");
-  if (!functions.missing.empty())
-    throw Error::badInput("this machine's cuBLASLt is too old: it has no " + functions.missing);
-  library.require(library.create(&library.handle), "starting");
-  return library;
-}
-
-const Library &openLibrary() {
-  static const Library library = load();
-  return library;
-}
+constexpr uint32_t kMostAlignment = 256; ///< more makes no difference to the library
 
 int dataType(DType type, const std::string &title) {
   switch (type) {
