@@ -93,10 +93,10 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.lossOutput = text; });
   flags.value(
       "loss-chunks", "N|auto",
-      "the last product and the loss run in N pieces of rows, forward and backward of each "
-      "together, so that the logits never exist whole; changes the last bits of the gradients of "
-      "the head's weight and bias; auto: as few pieces as give the smallest arena, or fit the "
-      "budget",
+      "the last product and the loss, also one of the model's own, run in N pieces of rows, so "
+      "that the logits never exist whole; changes the last bits of the gradients of the head's "
+      "weight and bias; auto: as few pieces as give the smallest arena, or the least time within "
+      "the budget",
       [&](const std::string &text) {
         options.lossChunks = text == "auto" ? kAny : parseCount("loss-chunks", text, 1, 1 << 20);
       });

@@ -86,6 +86,7 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const std::string &modelPa
 void addModelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createVerifyModelPass());
   manager.addPass(createCanonicalizerPass());
+  manager.addPass(createTakeRowsFirstPass());
   manager.addPass(createFoldPlaneScalesPass());
   manager.addPass(createTileAttentionPass(target));
   manager.addPass(createHoistConstantsPass());

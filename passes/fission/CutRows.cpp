@@ -9,7 +9,8 @@
 // With many classes logits and dlogits are what a step's peak consists of; in pieces one of them exists at a
 // time (Wijmans et al., "Cut your losses in large-vocabulary language models", 2024, and the chunked
 // losses of Liger, Hsu et al., 2024, do the same in one kernel). A piece's backward runs right after its forward, for which
-// the gradient by the row losses must be known before them: of means and sums over rows it is.
+// the gradient by the row losses must be known before them: of means and sums over rows it is. Where it depends on
+// other rows, the forward of all pieces comes first, as below.
 //
 // Chains between two products, like the hidden layer of a transformer's block, run in two stages. What the forward of a piece
 // makes is there for the backward of the same piece, and the planner keeps it or computes it again there; what the
@@ -22,7 +23,7 @@
 #include "ir/StowReduceOps.h"
 #include "ir/StowShapeOps.h"
 
-#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -40,9 +41,9 @@ struct Piece {
 class ChainCut {
 public:
   ChainCut(RowChain &chain, int64_t pieces) : chain(chain) {
-    const int64_t size = (chain.rows + pieces - 1) / pieces;
-    for (int64_t first = 0; first < chain.rows; first += size)
-      cuts.push_back({first, std::min(size, chain.rows - first)});
+    const int64_t rows = chain.rows.count, size = (rows + pieces - 1) / pieces;
+    for (int64_t first = 0; first < rows; first += size)
+      cuts.push_back({first, std::min(size, rows - first)});
     made.resize(cuts.size());
     for (Operation *op : chain.ops)
       for (OpOperand &operand : op->getOpOperands())
@@ -86,8 +87,11 @@ private:
   /// What has rows, so that the gradient of a piece is there soon, then products and other sums over them.
   SmallVector<Operation *> rowsBeforeSums(ArrayRef<Operation *> stage) const {
     SmallVector<Operation *> rows, products, others;
-    for (Operation *op : stage)
-      (!chain.ruleOf(op)->sums ? rows : isa<ReduceSumOp>(op) ? others : products).push_back(op);
+    for (Operation *op : stage) {
+      const RowResults results = chain.ruleOf(op)->results;
+      const bool isProduct = results == RowResults::Sums && !isa<ReduceSumOp>(op);
+      (results == RowResults::Rows ? rows : isProduct ? products : others).push_back(op);
+    }
     return llvm::to_vector(llvm::concat<Operation *>(rows, products, others));
   }
 
@@ -105,16 +109,6 @@ private:
     return found;
   }
 
-  /// What `count` rows of a tensor of all rows are.
-  RankedTensorType typeOf(RankedTensorType whole, int64_t count) const {
-    SmallVector<int64_t> shape = {count};
-    if (!chain.isMatrix)
-      llvm::append_range(shape, whole.getShape().drop_front());
-    else if (whole.getRank() > 1)
-      shape.push_back(whole.getNumElements() / chain.rows);
-    return RankedTensorType::get(shape, whole.getElementType());
-  }
-
   template <typename Op, typename... Args>
   Op create(OpBuilder &builder, Location location, Args &&...args) const {
     auto op = Op::create(builder, location, std::forward<Args>(args)...);
@@ -122,54 +116,93 @@ private:
     return op;
   }
 
-  /// What an op of a piece reads by `operand`: made by the chain, or a slice of what was there.
-  Value rowsOf(OpBuilder &builder, OpOperand &operand, size_t number) {
-    Value root = roots.lookup(&operand);
-    if (Value own = made[number].lookup(root))
-      return own;
-    Location location = operand.getOwner()->getLoc();
-    RankedTensorType type = typeOf(tensorType(operand.get()), chain.rows);
-    Value &whole = wholes[{root, type}];
-    if (!whole)
-      whole =
-          root.getType() == type ? root : create<ReshapeOp>(builder, location, type, root).getY();
-    Value &slice = slices[whole];
+  Value reshaped(OpBuilder &builder, Location location, Value value, RankedTensorType type) const {
+    return value.getType() == type ? value
+                                   : create<ReshapeOp>(builder, location, type, value).getY();
+  }
+
+  /// What an op of a piece reads by `read.operand` of `op`: made by the chain, or a slice of what was there.
+  Value rowsOf(OpBuilder &builder, Operation *op, const RowRule::Read &read, bool isRepeated,
+               size_t number) {
+    OpOperand &operand = op->getOpOperand(read.operand);
+    Location location = op->getLoc();
+    const auto whole =
+        RankedTensorType::get(read.shape, tensorType(operand.get()).getElementType());
+    const RankedTensorType type = chain.rows.typeOf(whole, cuts[number].count);
+    Value root = isRepeated ? operand.get() : roots.lookup(&operand);
+    if (Value own = isRepeated ? Value() : made[number].lookup(root)) {
+      Value &shaped = slices[{own, type}];
+      return shaped = shaped ? shaped : reshaped(builder, location, own, type);
+    }
+    if (DenseElementsAttr numbers; matchPattern(root, m_Constant(&numbers)) && numbers.isSplat())
+      return create<ConstantOp>(builder, location, numbers.resizeSplat(type)).getY();
+    const RankedTensorType all = chain.rows.typeOf(whole, chain.rows.count);
+    Value &rows = wholes[{root, all}];
+    if (!rows && isRepeated)
+      root = create<BroadcastToOp>(builder, location, whole, root).getY();
+    if (!rows)
+      rows = reshaped(builder, location, root, all);
+    Value &slice = slices[{rows, type}];
     if (!slice) {
-      SmallVector<int64_t> starts(type.getRank(), 0), sizes(type.getShape());
+      SmallVector<int64_t> starts(type.getRank(), 0);
       starts[0] = cuts[number].first;
-      sizes[0] = cuts[number].count;
-      slice = create<SliceOp>(builder, location, whole, starts, sizes).getY();
+      slice = create<SliceOp>(builder, location, rows, starts, type.getShape()).getY();
     }
     return slice;
   }
 
   void runPiece(OpBuilder &builder, Operation *op, size_t number) {
     const RowRule rule = *chain.ruleOf(op);
-    IRMapping mapping;
-    for (unsigned operand : rule.rows)
-      mapping.map(op->getOperand(operand), rowsOf(builder, op->getOpOperand(operand), number));
-    if (chain.isMatrix && isa<ElementwiseOpInterface>(op))
-      for (Value operand : op->getOperands())
-        if (RankedTensorType type = tensorType(operand);
-            !mapping.contains(operand) && type.getRank() > 1)
-          mapping.map(operand, create<ReshapeOp>(builder, op->getLoc(),
-                                                 RankedTensorType::get({type.getNumElements()},
-                                                                       type.getElementType()),
-                                                 operand)
-                                   .getY());
-    Operation *piece = builder.clone(*op, mapping);
+    SmallVector<Value> operands(op->getOperands());
+    for (const RowRule::Read &read : rule.rows)
+      operands[read.operand] = rowsOf(builder, op, read, /*isRepeated=*/false, number);
+    for (const RowRule::Read &read : rule.repeated)
+      operands[read.operand] = rowsOf(builder, op, read, /*isRepeated=*/true, number);
+    for (const RowRule::Read &read : rule.alike) {
+      Value operand = op->getOperand(read.operand);
+      operands[read.operand] =
+          reshaped(builder, op->getLoc(), operand,
+                   RankedTensorType::get(read.shape, tensorType(operand).getElementType()));
+    }
+    Operation *piece = builder.clone(*op);
+    piece->setOperands(operands);
+    for (NamedAttribute attribute : rule.attributes)
+      piece->setAttr(attribute.getName(), attribute.getValue());
     setPhase(piece, phase);
-    if (auto sum = dyn_cast<ReduceSumOp>(piece); sum && chain.isMatrix)
-      sum.setAxes({0});
     for (auto [whole, part] : llvm::zip(op->getResults(), piece->getResults())) {
-      if (rule.sums) {
+      const RankedTensorType type = tensorType(whole);
+      switch (rule.results) {
+      case RowResults::Sums: {
         Value &sum = sums[whole];
         sum = sum ? create<AddOp>(builder, op->getLoc(), sum, part).getY() : Value(part);
-        continue;
+        break;
       }
-      part.setType(typeOf(tensorType(whole), cuts[number].count));
-      made[number][whole] = part;
+      case RowResults::Reduced:
+        part.setType(RankedTensorType::get({cuts[number].count}, type.getElementType()));
+        made[number][whole] = part;
+        break;
+      case RowResults::Rows:
+        part.setType(chain.rows.typeOf(type, cuts[number].count));
+        made[number][whole] = part;
+      }
     }
+  }
+
+  /// What is left of a reduction whose pieces have one number a row: the one over rows.
+  Value overRows(OpBuilder &builder, Operation *op, Value numbers) const {
+    const RankedTensorType x = tensorType(op->getOperand(0));
+    const ArrayRef<int64_t> axes = chain.ruleOf(op)->rowAxes;
+    const bool keepdims = op->getAttrOfType<BoolAttr>("keepdims").getValue();
+    SmallVector<int64_t> shape(x.getShape().drop_back());
+    if (keepdims)
+      shape.push_back(1);
+    numbers =
+        reshaped(builder, op->getLoc(), numbers, RankedTensorType::get(shape, x.getElementType()));
+    if (isa<ReduceMeanOp>(op))
+      return create<ReduceMeanOp>(builder, op->getLoc(), numbers, axes, keepdims).getY();
+    if (isa<ReduceMaxOp>(op))
+      return create<ReduceMaxOp>(builder, op->getLoc(), numbers, axes, keepdims).getY();
+    return create<ReduceSumOp>(builder, op->getLoc(), numbers, axes, keepdims).getY();
   }
 
   /// Puts sums, and what leaves the chain, in the place of what they were.
@@ -185,9 +218,9 @@ private:
       for (auto &piece : made)
         parts.push_back(piece.lookup(result));
       Value joined = create<ConcatOp>(builder, op->getLoc(), parts, /*axis=*/0).getY();
-      if (joined.getType() != result.getType())
-        joined = create<ReshapeOp>(builder, op->getLoc(), result.getType(), joined).getY();
-      result.replaceAllUsesWith(joined);
+      if (chain.ruleOf(op)->results == RowResults::Reduced)
+        joined = overRows(builder, op, joined);
+      result.replaceAllUsesWith(reshaped(builder, op->getLoc(), joined, tensorType(result)));
     }
   }
 
@@ -206,7 +239,8 @@ private:
   std::vector<llvm::DenseMap<Value, Value>> made;       ///< by piece, what it has of a whole value
   llvm::DenseMap<Value, Value> sums;                    ///< so far
   llvm::DenseMap<std::pair<Value, Type>, Value> wholes; ///< what slices are of, by root and shape
-  llvm::DenseMap<Value, Value> slices;                  ///< of the piece at work
+  llvm::DenseMap<std::pair<Value, Type>, Value>
+      slices; ///< of the piece at work, and its own under other shapes
 };
 
 /// The last op behind `update` that reads `state`, whose old value the update replaces, views included;
@@ -247,12 +281,12 @@ struct CutRowsPass : impl::CutRowsPassBase<CutRowsPass> {
   using CutRowsPassBase::CutRowsPassBase;
 
   void runOnOperation() override {
-    if (lossPieces > 1 && cutAll(findHeads, lossPieces) == 0)
+    if (lossPieces > 1 && cutAll(findHeads, lossPieces, /*inEvaluation=*/true) == 0)
       getOperation().emitWarning()
           << "no head runs in " << int64_t(lossPieces)
-          << " pieces: expected a product of 2 or more rows that the cross-entropy alone reads; "
-             "the step stays as it is";
-    if (pieces > 1 && cutAll(findChains, pieces) == 0)
+          << " pieces: expected a product of 2 or more rows, wider than what it reads, which the "
+             "loss alone reads and reduces to a few numbers a row; the step stays as it is";
+    if (pieces > 1 && cutAll(findChains, pieces, /*inEvaluation=*/false) == 0)
       getOperation().emitWarning()
           << "nothing but a head runs in " << int64_t(pieces)
           << " pieces of rows: expected elementwise ops between two products that are wider than "
@@ -260,19 +294,21 @@ struct CutRowsPass : impl::CutRowsPassBase<CutRowsPass> {
              "step stays as it is";
   }
 
-  /// The number of chains that were cut.
-  template <typename Find> int64_t cutAll(Find find, int64_t count) {
+  /// The number of chains of the step that were cut. An evaluation whose outputs are reduced rows, as a loss of the model's
+  /// own, has the step's heads without their backward.
+  template <typename Find> int64_t cutAll(Find find, int64_t count, bool inEvaluation) {
     int64_t found = 0;
-    for (auto graph : getOperation().getOps<func::FuncOp>())
-      if (isStepGraph(graph))
-        for (RowChain &chain : find(graph)) {
-          ChainCut(chain, count).run();
-          ++found;
-        }
-    if (found > 0)
-      for (auto graph : getOperation().getOps<func::FuncOp>())
-        if (isStepGraph(graph))
-          moveUpdatesBehindReaders(graph);
+    for (auto graph : getOperation().getOps<func::FuncOp>()) {
+      const bool isStep = isStepGraph(graph);
+      if (!isStep && !(inEvaluation && roleOf(graph) == Role::Eval))
+        continue;
+      std::vector<RowChain> chains = find(graph);
+      for (RowChain &chain : chains)
+        ChainCut(chain, count).run();
+      if (isStep && !chains.empty())
+        moveUpdatesBehindReaders(graph);
+      found += isStep ? static_cast<int64_t>(chains.size()) : 0;
+    }
     return found;
   }
 };

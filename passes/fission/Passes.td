@@ -6,18 +6,25 @@ include "mlir/Pass/PassBase.td"
 def CutRowsPass : Pass<"stow-cut-rows", "::mlir::ModuleOp"> {
   let summary = "Run chains of ops whose rows do not meet in pieces of rows";
   let description = [{
-    What: with `loss-pieces`, where a product's rows are the logits of a cross-entropy, or what elementwise ops like the addition
-    of a bias make of them, and nothing else reads them, product, loss and their backward run for some rows after another, forward and backward of a piece together, so
-    that logits and their gradient exist for the rows of one piece alone. Rows of the loss and of the
+    What: with `loss-pieces`, where a loss reads each row of a product by itself and leaves a few numbers of it, and nothing else reads
+    them, product, loss and their backward run for some rows after another, so
+    that logits and their gradient exist for the rows of one piece alone. What reads rows: cross-entropy; elementwise ops, of which an operand may
+    have numbers for each row, for each column or for some rows together; softmax and log_softmax, reductions and reading by index along the columns. A
+    reduction over columns and rows is one over columns, of which the rows are reduced behind all pieces. Two products whose rows meet element by element, as those of a student and a teacher,
+    are one head. Rows of the loss and of the
     gradient of the product's left factor are parts of one tensor each. The gradients of weight and bias are
     sums over pieces: their last bits differ from those of one sum, which is why the pass only runs
     where `loss-pieces` or `pieces` is above 1.
+
+    Where the gradient by what is left of the rows does not depend on it, as for sums and means, forward and backward of a piece stand
+    together; else the forward of all pieces comes first, and the backward of a piece reads what the forward of the same piece made. In an evaluation whose outputs are reduced rows the head runs in
+    pieces as well.
 
     With `pieces`, so do elementwise ops between two products of the forward, whose values are wider than what the
     products have on their other side and larger than the gradients of their weights, in two stages: the forward
     one piece after the other, and the backward likewise. What the backward reads of the forward is the same piece's.
 
-    Requires: the step form, before layouts. The gradient of a head's loss by its rows does not depend on the loss.
+    Requires: the step form, before layouts.
     Ensures: inner values of a chain that qualifies exist in pieces; ops in front of it stay, what
     reads its results comes after all pieces.
 

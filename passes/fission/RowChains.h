@@ -6,48 +6,32 @@
 //             dw1 = xT dh          dw2 = gelu(h)T dy       sums over rows
 //
 // A chain is a set of inner values and all ops that touch them. Every op makes each row of its results from the
-// same row of some operands, or sums over rows. It begins and ends at products, or at convolutions and pooling, whose other side
+// same row of some operands, or sums over rows (RowRules.h). It begins and ends at products, or at convolutions and pooling, whose other side
 // is narrower: wider ones are inner values too. Of a chain nothing but what leaves it has to exist whole.
 #pragma once
 
-#include "ir/Stow.h"
+#include "passes/fission/RowRules.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SetVector.h"
 
-#include <optional>
 #include <vector>
 
 namespace stow {
 
-/// What an op does with rows.
-struct RowRule {
-  llvm::SmallVector<unsigned, 4> rows; ///< operands that have rows; others are the same for each
-  llvm::SmallVector<mlir::Value, 4> through; ///< operands and results of a chain that goes on
-  llvm::SmallVector<mlir::Value, 2> across;  ///< those of a chain that ends where they are narrower
-  bool sums = false; ///< the results are sums over rows; else they have rows
-};
-
 struct RowChain {
-  int64_t rows = 0;
-  bool isMatrix = false; ///< leading dimensions are rows, all others columns; else dimension 0
+  ChainRows rows;
   llvm::SetVector<mlir::Operation *> ops; ///< in the graph's order
   llvm::SetVector<mlir::Value> inner;     ///< none is a reshape of another
   llvm::SetVector<mlir::Value> joined;    ///< inner values that others read as well
 
   /// What `op` does with this chain's rows; none where they meet in it.
-  std::optional<RowRule> ruleOf(mlir::Operation *op) const;
-
-  /// True where `value` has the chain's rows.
-  bool hasRows(mlir::Value value) const;
+  std::optional<RowRule> ruleOf(mlir::Operation *op) const { return rowRuleOf(op, rows); }
 
   /// True where an op of the chain reads rows of the value by `use`.
   bool isRead(mlir::OpOperand &use) const;
 
-  /// Elements of `value` in a row.
-  int64_t widthOf(mlir::Value value) const;
-
-  /// Those of the widest inner value that never exists whole; 0 without one.
+  /// Elements in a row of the widest inner value that never exists whole; 0 without one.
   int64_t width() const;
 
   /// The chain's ops by the order in which they can run: all of one stage for some rows, then for
@@ -62,8 +46,9 @@ mlir::Value unshaped(mlir::Value value);
 /// The operands that read `value` under any shape; the reshapes are left out.
 llvm::SmallVector<mlir::OpOperand *> readersOf(mlir::Value value);
 
-/// The heads of a graph: a product, the cross-entropy of its rows, and their backward, where one stage
-/// is all of it and nothing inner is read otherwise.
+/// The heads of a graph: products whose rows a loss reduces to a few numbers each, cross-entropy or any other, with their backward. Nothing
+/// leaves them that is as wide as what the products read, and no product of the forward reads what is inside. Where the gradients of rows depend
+/// on other rows, as those of a sum over a sequence, there are several stages.
 std::vector<RowChain> findHeads(mlir::func::FuncOp graph);
 
 /// Chains between two products, or convolutions, of the forward, with their backward, whose widest value is

@@ -55,6 +55,7 @@ void registerRewritePasses() {
   registerPass([] { return createFoldPlaneScalesPass(); });
   registerPass([] { return createHoistConstantsPass(); });
   registerPass([] { return createNestConcatsPass(); });
+  registerPass([] { return createTakeRowsFirstPass(); });
   registerPass([] { return createSinkReluPass(); });
 }
 

@@ -67,6 +67,28 @@ def NestConcatsPass : Pass<"stow-nest-concats", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def TakeRowsFirstPass : Pass<"stow-take-rows-first", "::mlir::ModuleOp"> {
+  let summary = "Take rows before a product computes them";
+  let description = [{
+    What: where nothing but one slice of rows reads what a product with a matrix gives, or what elementwise ops and softmax along
+    its columns make of that, the product's left factor is sliced instead. It is done where the product is wider than what it reads: the logits of
+    a language model, of which the loss leaves out the last position. Rows that nobody reads are not computed, neither forward nor backward. Values stay
+    the same, but that a library may sum the row of a product of fewer rows in another order.
+
+    Requires: the model form, before stow-hoist-constants.
+    Ensures: the model form.
+
+    ```mlir
+    %y = stow.matmul %x, %w ... : (tensor<2x8x4xf32>, tensor<6x4xf32>) -> tensor<2x8x6xf32>
+    %s = stow.slice %y {starts = array<i64: 0, 0, 0>, sizes = array<i64: 2, 7, 6>} : (tensor<2x8x6xf32>) -> tensor<2x7x6xf32>
+    // becomes
+    %r = stow.slice %x {starts = array<i64: 0, 0, 0>, sizes = array<i64: 2, 7, 4>} : (tensor<2x8x4xf32>) -> tensor<2x7x4xf32>
+    %s = stow.matmul %r, %w ... : (tensor<2x7x4xf32>, tensor<6x4xf32>) -> tensor<2x7x6xf32>
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 def FoldPlaneScalesPass : Pass<"stow-fold-plane-scales", "::mlir::ModuleOp"> {
   let summary = "Fold factors and summands per plane into the normalization before them";
   let description = [{

@@ -104,18 +104,16 @@ std::optional<Remedy> chunkedLoss(const Plan &plan) {
   const GraphPlan *train = findGraph(plan, GraphRole::Train);
   if (!train || peakGraph(plan) != static_cast<size_t>(train - plan.graphs.data()))
     return std::nullopt;
-  const PlannedStep *grad = nullptr;
+  std::set<int64_t> used;
+  std::set<std::string> found;
   for (const PlannedStep &step : train->steps) {
-    if (step.op != "cross_entropy_rows_grad")
+    if (step.op != "cross_entropy_rows_grad" && step.op != "log_softmax_grad")
       continue;
-    if (grad)
+    if (!found.insert(step.op).second)
       return std::nullopt; // in pieces already, or several heads
-    grad = &step;
+    used.insert(step.reads.begin(), step.reads.end());
+    used.insert(step.writes.begin(), step.writes.end());
   }
-  if (!grad)
-    return std::nullopt;
-  std::set<int64_t> used(grad->reads.begin(), grad->reads.end());
-  used.insert(grad->writes.begin(), grad->writes.end());
   Bytes largest = 0, live = 0;
   for (int64_t number : used)
     largest = std::max(largest, train->buffers[static_cast<size_t>(number)].size);

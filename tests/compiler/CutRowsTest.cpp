@@ -28,6 +28,28 @@ constexpr const char *kModel = R"(module attributes {stow.form = "model"} {
   }
 })";
 
+/// A loss of its own: log-probabilities of given classes, summed over sequences of 12 rows, whose gradients then depend on these sums.
+constexpr const char *kSequences = R"(module attributes {stow.form = "model"} {
+  func.func @model(%x: tensor<48x24xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+      %t: tensor<48x1xi64> {stow.name = "t", stow.kind = #stow.kind<input>},
+      %v: tensor<24x24xf32> {stow.name = "v", stow.kind = #stow.kind<parameter>, stow.init = #stow.init<"normal", 0.0, 0.3>},
+      %w: tensor<200x24xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.init = #stow.init<"normal", 0.0, 0.3>},
+      %b: tensor<200xf32> {stow.name = "b", stow.kind = #stow.kind<parameter>, stow.init = #stow.init<"normal", 0.0, 0.3>})
+      -> (tensor<f32> {stow.name = "out"}) attributes {stow.role = #stow.role<model>} {
+    %h = stow.matmul %x, %v {transpose_a = false, transpose_b = true} : (tensor<48x24xf32>, tensor<24x24xf32>) -> tensor<48x24xf32>
+    %a = stow.tanh %h : (tensor<48x24xf32>) -> tensor<48x24xf32>
+    %y = stow.matmul %a, %w, %b {transpose_a = false, transpose_b = true} : (tensor<48x24xf32>, tensor<200x24xf32>, tensor<200xf32>) -> tensor<48x200xf32>
+    %l = stow.log_softmax %y {axis = 1 : i64} : (tensor<48x200xf32>) -> tensor<48x200xf32>
+    %p = stow.take_along %l, %t {axis = 1 : i64} : (tensor<48x200xf32>, tensor<48x1xi64>) -> tensor<48x1xf32>
+    %q = stow.reshape %p : (tensor<48x1xf32>) -> tensor<4x12xf32>
+    %s = stow.reduce_mean %q {axes = array<i64: 1>, keepdims = false} : (tensor<4x12xf32>) -> tensor<4xf32>
+    %n = stow.neg %s : (tensor<4xf32>) -> tensor<4xf32>
+    %r = stow.softplus %n : (tensor<4xf32>) -> tensor<4xf32>
+    %o = stow.reduce_mean %r {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+    return %o : tensor<f32>
+  }
+})";
+
 /// Two blocks, each of two products with a gate between them and a sum behind.
 constexpr const char *kGated = R"(module attributes {stow.form = "model"} {
   func.func @model(%x: tensor<8x40x8xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
@@ -141,6 +163,11 @@ protected:
 TEST_F(CutRows, HeadsTakeLessForTheSameLosses) {
   take(kModel, "cross-entropy:label-smoothing=0.1");
   compareWithPieces(&CompileOptions::lossChunks, 5); // 48 rows are no multiple
+}
+
+TEST_F(CutRows, RowsThatMeetInSumsTakeLessForTheSameLosses) {
+  take(kSequences, "output:out");
+  compareWithPieces(&CompileOptions::lossChunks, 5);
 }
 
 TEST_F(CutRows, HiddenLayersTakeLessForTheSameLosses) {

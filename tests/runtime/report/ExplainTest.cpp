@@ -225,6 +225,12 @@ TEST(Remedies, LossInPieces) {
   EXPECT_EQ(remedy->gain, 7000);
   EXPECT_EQ(remedy->changes, Changes::LastBits);
   EXPECT_THAT(remedy->text, HasSubstr("--loss-chunks=8"));
+  plan.graphs[0].steps[1].op = "log_softmax_grad";
+  ASSERT_TRUE(chunkedLoss(plan)) << "a loss of the model's own";
+  EXPECT_EQ(chunkedLoss(plan)->gain, 7000);
+  plan.graphs[0].steps[1].op = "softmax_grad";
+  EXPECT_FALSE(chunkedLoss(plan)) << "attention has those";
+  plan.graphs[0].steps[1] = grad;
   plan.graphs[0].buffers[0].end = 1;
   EXPECT_FALSE(chunkedLoss(plan)) << "dead at the peak";
   plan.graphs[0].buffers[0].end = 3;
