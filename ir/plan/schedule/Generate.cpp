@@ -200,6 +200,25 @@ Problem unitChainStep(int length) {
   return problem;
 }
 
+Lanes generateLanes(uint64_t seed, const Problem &problem) {
+  Random random = randomOf(seed ^ 0x6c616e6573u);
+  Bytes allBytes = 0;
+  for (const Storage &storage : problem.storages)
+    allBytes += storage.sizeBytes;
+  const Cost time = std::max<Cost>(problem.leastTime(), 1);
+  Lanes lanes;
+  for (Link *link : {&lanes.out, &lanes.in}) {
+    link->bandwidthBytes = std::max<Bytes>(allBytes * random.integer(1, 50), 1);
+    link->perCost = time * 10;
+    link->latency = random.chance(0.5) ? random.integer(0, time / 20 + 1) : 0;
+  }
+  lanes.slowBytes = random.chance(0.5) ? 4 * allBytes : allBytes / 4 * random.integer(1, 4);
+  for (size_t i = 0; i < problem.storages.size(); ++i)
+    if (random.chance(0.05))
+      lanes.stay.push_back(static_cast<StorageId>(i));
+  return lanes;
+}
+
 Problem generateLayered(uint64_t seed, const LayeredOptions &options) {
   Random random = randomOf(seed ^ 0x6c617965726564u);
   Problem problem;

@@ -2,7 +2,7 @@
 // generator is a pure function of its arguments: the same seed gives the same problem everywhere.
 #pragma once
 
-#include "ir/plan/schedule/Problem.h"
+#include "ir/plan/schedule/Lanes.h"
 
 #include <cstdint>
 
@@ -26,6 +26,11 @@ Problem generateChainStep(uint64_t seed, int length);
 
 /// The same chain with unit costs and unit sizes.
 Problem unitChainStep(int length);
+
+/// Random lanes for a problem: links that move a tenth of all bytes to five times as many in the
+/// time of its step, with latency or without, a slow memory from a quarter of all bytes to as much as
+/// asked, and now and then a storage that has to stay.
+Lanes generateLanes(uint64_t seed, const Problem &problem);
 
 /// Random layered graphs (after Gagrani et al., "Neural Topological Ordering for Computation
 /// Graphs", 2022, appendix A): layers of random width, random edges between neighbouring layers,

@@ -1,6 +1,7 @@
 #include "ir/plan/schedule/Json.h"
 
 #include "ir/plan/schedule/Verify.h"
+#include "ir/plan/schedule/VerifyLanes.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
 
@@ -86,6 +87,24 @@ Problem parseOwn(const JsonNode &root) {
     problem.ops.push_back(parseOp(node, problem.ops.size(), problem.values.size()));
   });
   return problem;
+}
+
+Link parseLink(const JsonNode &node) {
+  node.requireObject();
+  return {node.integerIn("bandwidth", 1, kMost),
+          node.has("per_cost") ? node.integerIn("per_cost", 1, kMost) : 1,
+          integerOr(node, "latency", 0)};
+}
+
+Lanes parseLanes(const JsonNode &node, size_t storageCount) {
+  node.requireObject();
+  Lanes lanes;
+  lanes.slowBytes = node.integerIn("slow_bytes", 0, kMost);
+  lanes.out = parseLink(node.at("out"));
+  lanes.in = parseLink(node.at("in"));
+  if (node.has("stay"))
+    node.forEach("stay", [&](const JsonNode &id) { lanes.stay.push_back(idIn(id, storageCount)); });
+  return lanes;
 }
 
 // -- networkx node-link
@@ -324,32 +343,60 @@ Problem parseNodeLink(const JsonNode &root) {
 
 } // namespace
 
-Problem parse(std::string_view text, const std::string &source) {
+ProblemFile parseFile(std::string_view text, const std::string &source) {
   const Json json = parseJson(text, source);
   const JsonNode root(json, source);
-  Problem problem;
+  ProblemFile file;
   if (root.has("stowage")) {
     if (textOr(root, "stowage", "") != "schedule-problem")
       root.fail("stowage", "expected \"schedule-problem\", found " + json["stowage"].dump());
-    problem = parseOwn(root);
+    file.problem = parseOwn(root);
+    if (root.has("lanes"))
+      file.lanes = parseLanes(root.at("lanes"), file.problem.storages.size());
   } else if (root.has("nodes")) {
-    problem = parseNodeLink(root);
+    file.problem = parseNodeLink(root);
   } else {
     root.fail("expected a member \"stowage\" (a schedule problem) or \"nodes\" (a networkx graph)");
   }
   try {
-    check(problem);
+    check(file.problem);
+    if (file.lanes)
+      check(file.problem, *file.lanes);
   } catch (const Error &error) {
     throw Error(error.kind(), source + ": " + error.what());
   }
-  return problem;
+  return file;
 }
 
-std::string print(const Problem &problem) {
+Problem parse(std::string_view text, const std::string &source) {
+  ProblemFile file = parseFile(text, source);
+  if (file.lanes)
+    throw Error::badInput(source + ": lanes: expected a problem without slow memory; take this "
+                                   "member out of the file");
+  return std::move(file.problem);
+}
+
+namespace {
+
+std::string printLanes(const Lanes &lanes) {
+  auto link = [](const Link &way) {
+    Json line = {{"bandwidth", way.bandwidthBytes}, {"per_cost", way.perCost}};
+    if (way.latency != 0)
+      line["latency"] = way.latency;
+    return line;
+  };
+  Json all = {{"slow_bytes", lanes.slowBytes}, {"out", link(lanes.out)}, {"in", link(lanes.in)}};
+  if (!lanes.stay.empty())
+    all["stay"] = lanes.stay;
+  return all.dump();
+}
+
+std::string printWith(const Problem &problem, const Lanes *lanes) {
   std::string out = absl::StrCat(
       "{\"stowage\": \"schedule-problem\", \"version\": 1,\n \"name\": ", Json(problem.name).dump(),
       ",\n \"cost_unit\": ", Json(problem.costUnit).dump(),
-      ", \"cost_denominator\": ", problem.costDenominator, ",\n \"storages\": [");
+      ", \"cost_denominator\": ", problem.costDenominator,
+      lanes ? ",\n \"lanes\": " + printLanes(*lanes) : std::string(), ",\n \"storages\": [");
   const char *separator = "\n  ";
   for (const Storage &storage : problem.storages) {
     Json line = {{"bytes", storage.sizeBytes}};
@@ -387,6 +434,11 @@ std::string print(const Problem &problem) {
   return out + "]}\n";
 }
 
+} // namespace
+
+std::string print(const Problem &problem) { return printWith(problem, nullptr); }
+std::string print(const Problem &problem, const Lanes &lanes) { return printWith(problem, &lanes); }
+
 std::string printSolution(const Problem &problem, const Solution &solution) {
   Replay replay = verify(problem, solution);
   std::string out = absl::StrCat(
@@ -414,6 +466,87 @@ Solution parseSolution(std::string_view text, const Problem &problem, const std:
     const OpId op = idIn(run.element(0), problem.ops.size());
     const size_t alternatives = problem.ops[op].alternatives.size();
     solution.runs.push_back({op, idIn(run.element(1), alternatives)});
+  });
+  return solution;
+}
+
+namespace {
+
+constexpr Step::Kind kStepKinds[] = {Step::Kind::Run, Step::Kind::Out, Step::Kind::AwaitOut,
+                                     Step::Kind::In, Step::Kind::AwaitIn};
+
+const char *wordOf(Step::Kind kind) {
+  switch (kind) {
+  case Step::Kind::Run:
+    return "run";
+  case Step::Kind::Out:
+    return "out";
+  case Step::Kind::AwaitOut:
+    return "await-out";
+  case Step::Kind::In:
+    return "in";
+  case Step::Kind::AwaitIn:
+    return "await-in";
+  }
+  return "";
+}
+
+/// Names of ops or values: a few on every line.
+template <typename Named> void appendNames(std::string &out, const std::vector<Named> &all) {
+  for (size_t i = 0; i < all.size(); ++i)
+    out += (i == 0 ? "\n  " : ", ") + Json(all[i].name).dump();
+}
+
+} // namespace
+
+std::string printSolution(const Problem &problem, const Lanes &lanes,
+                          const LaneSolution &solution) {
+  const LaneReplay replay = verify(problem, lanes, solution);
+  std::string out = absl::StrCat(
+      "{\"stowage\": \"schedule\", \"version\": 1,\n \"problem\": ", Json(problem.name).dump(),
+      ",\n \"time\": ", replay.time, ", \"cost_denominator\": ", problem.costDenominator,
+      ", \"peak_bytes\": ", replay.peakBytes, ", \"slow_peak_bytes\": ", replay.slowPeakBytes,
+      ",\n \"exposed\": ", replay.exposed(), ", \"hidden\": ", replay.hidden(),
+      ", \"bytes_out\": ", replay.bytesOut, ", \"bytes_in\": ", replay.bytesIn, ",\n \"ops\": [");
+  appendNames(out, problem.ops);
+  out += "],\n \"values\": [";
+  appendNames(out, problem.values);
+  out += "],\n \"steps\": [";
+  for (size_t i = 0; i < solution.steps.size(); ++i) {
+    const Step &step = solution.steps[i];
+    absl::StrAppend(&out, i == 0 ? "\n  [\"" : ",\n  [\"", wordOf(step.kind), "\", ", step.id);
+    if (step.kind == Step::Kind::Run)
+      absl::StrAppend(&out, ", ", step.alternative);
+    out += "]";
+  }
+  return out + "]}\n";
+}
+
+LaneSolution parseLaneSolution(std::string_view text, const Problem &problem,
+                               const std::string &source) {
+  const Json json = parseJson(text, source);
+  const JsonNode root(json, source);
+  if (textOr(root, "stowage", "") != "schedule" || !root.has("steps"))
+    root.fail("expected a schedule with copies: an object with \"stowage\": \"schedule\" and "
+              "\"steps\"");
+  LaneSolution solution;
+  root.forEach("steps", [&](const JsonNode &node) {
+    if (!node.value().is_array() || node.size() < 2 || !node.value()[0].is_string())
+      node.failExpected("[\"run\", op, alternative] or [a kind of copy or await, value]");
+    const std::string word = node.value()[0].get<std::string>();
+    const auto *kind = std::find_if(std::begin(kStepKinds), std::end(kStepKinds),
+                                    [&](Step::Kind known) { return word == wordOf(known); });
+    if (kind == std::end(kStepKinds))
+      node.element(0).failExpected("run, out, await-out, in or await-in");
+    const bool isRun = *kind == Step::Kind::Run;
+    if (node.size() != (isRun ? 3u : 2u))
+      node.failExpected(isRun ? "[\"run\", op, alternative]" : "[\"" + word + "\", value]");
+    Step step;
+    step.kind = *kind;
+    step.id = idIn(node.element(1), isRun ? problem.ops.size() : problem.values.size());
+    if (isRun)
+      step.alternative = idIn(node.element(2), problem.ops[step.id].alternatives.size());
+    solution.steps.push_back(step);
   });
   return solution;
 }

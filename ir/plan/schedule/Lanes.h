@@ -1,0 +1,78 @@
+// The schedule problem with slow memory: ops on the compute lane, copies on lanes of their own.
+//
+// Beside the memory that ops read there is a larger, slower one (a host's beside a GPU, a disk
+// beside RAM). A value need not be kept between two distant readers, nor computed again: its buffer
+// may be copied out and, before it is read, in again. Each direction is a lane that copies one
+// buffer at a time, while ops run on the compute lane.
+//
+//   compute   | a  | b  | c  |await a.in| d  |     steps  run a, out a, run b, await out a, run c,
+//   out            |==a==|                                in a, await in a, run d
+//   in                       |====a=====|
+//   a, fast   [----------]   [----------------]    from its run to the end of the copy that reads it,
+//   a, slow        [--------------------]          and from the start of the copy that writes it
+//
+// A solution is one list of steps, as a program issues them:
+//   run       the op runs on the compute lane, behind every run and every await before it
+//   out, in   a copy starts: as soon as its lane is free, not before the compute lane is here
+//   await     the compute lane goes on when the copy has ended
+// So what a step may rely on follows from the list alone, however long ops and copies take; times
+// only say how long the compute lane waits.
+//
+// A buffer takes bytes of fast memory from the step that creates it (a run, or the start of a copy
+// in) to the last that touches it: a run that reads or writes it, the await of a copy out. It takes
+// bytes of slow memory from the start of the copy out to the last await of a copy in.
+//
+// Units: those of Problem; bandwidths in bytes per cost units.
+#pragma once
+
+#include "ir/plan/schedule/Problem.h"
+
+namespace stow::schedule {
+
+/// One direction between the two memories.
+struct Link {
+  Bytes bandwidthBytes = 1; ///< that pass in `perCost` cost units
+  Cost perCost = 1;
+  Cost latency = 0; ///< of every copy, its lane is busy for it
+  /// latency + bytes / bandwidth, rounded up.
+  Cost duration(Bytes bytes) const;
+  bool operator==(const Link &) const = default;
+};
+
+struct Lanes {
+  Link out, in;
+  Bytes slowBytes = 0; ///< capacity of the slow memory
+  /// Storages that are never copied, ascending; pinned ones need not be listed.
+  std::vector<StorageId> stay;
+  bool operator==(const Lanes &) const = default;
+
+  /// Whether buffers of the storage may be copied: not pinned, not listed, not empty.
+  bool mayTravel(const Problem &problem, StorageId storage) const;
+};
+
+struct Step {
+  enum class Kind : int8_t { Run, Out, In, AwaitOut, AwaitIn };
+  Kind kind = Kind::Run;
+  int32_t id = 0;          ///< the op that runs; otherwise the value whose buffer is copied
+  int32_t alternative = 0; ///< of a run
+  bool operator==(const Step &) const = default;
+};
+
+/// A schedule: steps in the order in which they are issued.
+struct LaneSolution {
+  std::vector<Step> steps;
+  bool operator==(const LaneSolution &) const = default;
+};
+
+/// Checks lanes that belong to a checked problem: positive bandwidths, latencies and a capacity
+/// that are not negative, storages that exist, and copies of all storages together in representable
+/// time. Throws Error(BadInput) naming the lane or storage at fault.
+void check(const Problem &problem, const Lanes &lanes);
+
+/// The runs of a plain schedule as steps: nothing travels.
+LaneSolution withoutCopies(const Solution &solution);
+
+/// The runs alone, in order.
+Solution runsOf(const LaneSolution &solution);
+
+} // namespace stow::schedule

@@ -1,0 +1,251 @@
+#include "ir/plan/schedule/VerifyLanes.h"
+#include "ir/plan/schedule/Generate.h"
+#include "ir/plan/schedule/Verify.h"
+#include "runtime/base/Error.h"
+#include "tests/Cases.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace stow::schedule {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Step run(OpId op) { return {Step::Kind::Run, op, 0}; }
+Step out(ValueId value) { return {Step::Kind::Out, value, 0}; }
+Step in(ValueId value) { return {Step::Kind::In, value, 0}; }
+Step awaitOut(ValueId value) { return {Step::Kind::AwaitOut, value, 0}; }
+Step awaitIn(ValueId value) { return {Step::Kind::AwaitIn, value, 0}; }
+
+constexpr ValueId a = 0, b = 1, c = 2, d = 3;
+
+/// a (8 bytes) is read by b and d; b (4) by c; c (2) by d, which writes d (1). Ops take 1 to 4.
+Problem diamond() {
+  Problem problem;
+  problem.addValue("a", 8);
+  problem.addValue("b", 4);
+  problem.addValue("c", 2);
+  problem.addValue("d", 1);
+  problem.addOp("a", 1, {}, {a});
+  problem.addOp("b", 2, {a}, {b});
+  problem.addOp("c", 3, {b}, {c});
+  problem.addOp("d", 4, {a, c}, {d});
+  return problem;
+}
+
+/// 4 bytes in a unit of cost out, 2 in: a takes 2 out, 4 in.
+Lanes lanes() {
+  Lanes result;
+  result.out = {4, 1, 0};
+  result.in = {2, 1, 0};
+  result.slowBytes = 100;
+  return result;
+}
+
+LaneReplay replay(std::vector<Step> steps, Bytes budget = kAnyBytes) {
+  return verify(diamond(), lanes(), {std::move(steps)}, budget);
+}
+
+// Tests who holds what when, and the clock of the three lanes:
+//   step     0 1    2   3   4  5  6 7
+//            a out  b   w   in c  w d      w: await
+//   compute  a      bb         ccc.dddd    1 + 2 + 3 + 1 + 4
+//   out        [aa]                        1 to 3
+//   in                     [aaaa]          3 to 7
+TEST(VerifyLanesTest, ReplaysBytesAndTimes) {
+  const LaneReplay whole =
+      replay({run(0), out(a), run(1), awaitOut(a), in(a), run(2), awaitIn(a), run(3)});
+  EXPECT_EQ(whole.fault, std::nullopt);
+  EXPECT_THAT(whole.bytesAt, ElementsAre(8, 8, 12, 12, 12, 14, 10, 11));
+  EXPECT_THAT(whole.slowBytesAt, ElementsAre(0, 8, 8, 8, 8, 8, 8, 0));
+  EXPECT_THAT(whole.begins, ElementsAre(0, 1, 1, 3, 3, 3, 6, 7));
+  EXPECT_THAT(whole.ends, ElementsAre(1, 3, 3, 3, 7, 6, 7, 11));
+  EXPECT_EQ(whole.time, 11);
+  EXPECT_EQ(whole.computeTime, 10);
+  EXPECT_EQ(whole.copyTime, 6);
+  EXPECT_EQ(whole.exposed(), 1);
+  EXPECT_EQ(whole.hidden(), 5);
+  EXPECT_EQ(whole.bytesOut, 8);
+  EXPECT_EQ(whole.bytesIn, 8);
+  EXPECT_EQ(whole.peakBytes, 14);
+  EXPECT_EQ(whole.slowPeakBytes, 8);
+}
+
+// Tests that a buffer is gone between the await of its copy out and its copy in: c runs beside b
+// and its own 2 bytes only.
+TEST(VerifyLanesTest, FreesWhatIsAway) {
+  const LaneReplay late =
+      replay({run(0), out(a), run(1), awaitOut(a), run(2), in(a), awaitIn(a), run(3)});
+  EXPECT_THAT(late.bytesAt, ElementsAre(8, 8, 12, 12, 6, 10, 10, 11));
+  EXPECT_EQ(late.time, 14) << "nothing hides the copy in";
+}
+
+TEST(VerifyLanesTest, CopiesInOneDirectionQueue) {
+  Problem problem = diamond();
+  problem.values[b].keep = true;
+  const LaneReplay queued = verify(problem, lanes(),
+                                   {{run(0), run(1), out(a), out(b), awaitOut(b), awaitOut(a),
+                                     in(b), in(a), awaitIn(a), awaitIn(b), run(2), run(3)}});
+  EXPECT_EQ(queued.fault, std::nullopt);
+  EXPECT_THAT(queued.begins, ElementsAre(0, 1, 3, 5, 3, 6, 6, 8, 6, 12, 12, 15));
+  EXPECT_EQ(queued.time, 19);
+}
+
+TEST(VerifyLanesTest, HoldsBothCapacities) {
+  const std::vector<Step> steps = {run(0), out(a), run(1),     awaitOut(a),
+                                   run(2), in(a),  awaitIn(a), run(3)};
+  EXPECT_EQ(replay(steps, 12).fault, std::nullopt);
+  EXPECT_THAT(*replay(steps, 11).fault,
+              HasSubstr("step 2, run \"b\": 12 bytes of fast memory, but there is room for 11"));
+  Lanes small = lanes();
+  small.slowBytes = 7;
+  EXPECT_THAT(*verify(diamond(), small, {steps}).fault,
+              HasSubstr("step 1, out \"a\": 8 bytes of slow memory, but there is room for 7"));
+}
+
+// Tests that a copy once in slow memory serves any number of copies in, and is gone after the last.
+TEST(VerifyLanesTest, CopiesInTwiceFromOneCopyOut) {
+  const LaneReplay twice = replay(
+      {run(0), out(a), awaitOut(a), in(a), awaitIn(a), run(1), in(a), awaitIn(a), run(2), run(3)});
+  EXPECT_EQ(twice.fault, std::nullopt);
+  EXPECT_EQ(twice.bytesOut, 8);
+  EXPECT_EQ(twice.bytesIn, 16);
+  EXPECT_THAT(twice.slowBytesAt, ElementsAre(0, 8, 8, 8, 8, 8, 8, 8, 0, 0));
+}
+
+/// A list of steps and what the checker must say of it.
+struct Broken {
+  std::vector<Step> steps;
+  const char *fault;
+};
+
+TEST(VerifyLanesTest, RefusesBrokenSolutions) {
+  const std::vector<Broken> all = {
+      {{run(0), out(a), run(1), awaitOut(a), run(2), in(a), run(3)},
+       "step 6, run \"d\": reads \"a\", whose copy in is not awaited"},
+      {{run(0), out(a), run(1), in(a)}, "step 3, in \"a\": its copy out is not awaited"},
+      {{run(0), run(1), in(a)}, "step 2, in \"a\": is not in slow memory"},
+      {{out(a)}, "step 0, out \"a\": is not in fast memory"},
+      {{run(0), out(a), out(a)}, "its last copy out is not awaited"},
+      {{run(0), out(a), awaitOut(a), in(a), out(a)}, "its copy in is not awaited"},
+      {{run(0), out(a), awaitOut(a), in(a), in(a)}, "its last copy in is not awaited"},
+      {{run(0), awaitOut(a)}, "step 1, await out \"a\": no copy out has started"},
+      {{run(0), awaitIn(a)}, "step 1, await in \"a\": no copy in has started"},
+      {{run(0), run(1), run(2), run(3), out(c)}, "value \"c\": a copy out is never awaited"},
+      {{run(0), out(a), run(1), awaitOut(a), run(2), run(3), in(a)},
+       "value \"a\": a copy in is never awaited"},
+      {{run(0), run(1), run(2)}, "op \"d\" never runs"},
+      {{run(1)}, "reads \"a\", which is not available"},
+      {{run(7)}, "step 0, run 7: does not exist"},
+      {{out(9)}, "step 0, out 9: does not exist"},
+      {{{Step::Kind::Run, 0, 1}}, "alternative 1 does not exist"},
+  };
+  for (const Broken &broken : all) {
+    const LaneReplay found = replay(broken.steps);
+    ASSERT_TRUE(found.fault) << broken.fault;
+    EXPECT_THAT(*found.fault, HasSubstr(broken.fault));
+  }
+}
+
+TEST(VerifyLanesTest, RefusesWhatHasToStay) {
+  Lanes staying = lanes();
+  staying.stay = {0};
+  EXPECT_THAT(*verify(diamond(), staying, {{run(0), out(a)}}).fault,
+              HasSubstr("step 1, out \"a\": its storage has to stay"));
+  Problem problem = diamond();
+  const ValueId weight = problem.addPinned("w", 5);
+  EXPECT_THAT(*verify(problem, lanes(), {{out(weight)}}).fault, HasSubstr("has to stay"));
+}
+
+/// x is overwritten by `next`, which y and the end read; before that, z reads x.
+struct Overwriting {
+  Problem problem;
+  ValueId x = problem.addValue("x", 8), z = problem.addValue("z", 2),
+          next = problem.addValueIn("next", problem.values[x].storage),
+          y = problem.addValue("y", 1);
+  Overwriting() {
+    problem.addOp("x", 1, {}, {x});
+    problem.addOp("z", 1, {x}, {z});
+    problem.ops[problem.addOp("next", 1, {x}, {next})].overwrites = {x};
+    problem.addOp("y", 1, {next, z}, {y});
+  }
+};
+
+// Tests that an op that writes into a buffer waits for the copy that reads it.
+TEST(VerifyLanesTest, RefusesWritesBeneathACopyOut) {
+  const Overwriting o;
+  EXPECT_THAT(
+      *verify(o.problem, lanes(), {{run(0), out(o.x), run(1), run(2), awaitOut(o.x), run(3)}})
+           .fault,
+      HasSubstr("step 3, run \"next\": writes \"next\" beneath a copy out that is not awaited"));
+  EXPECT_EQ(
+      verify(o.problem, lanes(), {{run(0), out(o.x), run(1), awaitOut(o.x), run(2), run(3)}}).fault,
+      std::nullopt);
+}
+
+// Tests that what is overwritten here is still there in slow memory.
+TEST(VerifyLanesTest, KeepsOldVersionsInSlowMemory) {
+  const Overwriting o;
+  const LaneReplay back =
+      verify(o.problem, lanes(),
+             {{run(0), out(o.x), awaitOut(o.x), run(2), in(o.x), awaitIn(o.x), run(1), run(3)}});
+  EXPECT_EQ(back.fault, std::nullopt);
+  EXPECT_THAT(back.bytesAt, ElementsAre(8, 8, 8, 8, 16, 16, 18, 11));
+  EXPECT_THAT(*verify(o.problem, lanes(), {{run(0), run(2), run(1), run(3)}}).fault,
+              HasSubstr("reads \"x\", which is not available"));
+}
+
+// Tests that a view comes back with its buffer, unless it has been computed again meanwhile.
+TEST(VerifyLanesTest, BringsViewsBack) {
+  Problem problem;
+  const ValueId x = problem.addValue("x", 8),
+                view = problem.addValueIn("view", problem.values[x].storage),
+                y = problem.addValue("y", 1);
+  problem.addOp("x", 1, {}, {x});
+  problem.addOp("view", 0, {x}, {view});
+  problem.addOp("y", 1, {x, view}, {y});
+  EXPECT_EQ(verify(problem, lanes(),
+                   {{run(0), run(1), out(x), awaitOut(x), in(view), awaitIn(view), run(2)}})
+                .fault,
+            std::nullopt);
+  EXPECT_THAT(*verify(problem, lanes(), {{run(0), out(x), run(1)}}).fault,
+              HasSubstr("writes \"view\" beneath a copy out"));
+  const LaneReplay without =
+      verify(problem, lanes(), {{run(0), out(x), awaitOut(x), in(x), awaitIn(x), run(1), run(2)}});
+  EXPECT_EQ(without.fault, std::nullopt);
+}
+
+// Tests that a copy out keeps an input from being overwritten in place.
+TEST(VerifyLanesTest, GrantsCreditsOnlyBehindCopies) {
+  Problem problem = diamond();
+  problem.ops[2].mayOverwrite = {{c, b}};
+  const std::vector<Step> plain = {run(0), run(1), run(2), run(3)};
+  EXPECT_THAT(verify(problem, lanes(), {plain}).bytesAt, ElementsAre(8, 12, 12, 11));
+  const LaneReplay read =
+      verify(problem, lanes(), {{run(0), run(1), out(b), run(2), awaitOut(b), run(3)}});
+  EXPECT_THAT(read.bytesAt, ElementsAre(8, 12, 12, 14, 14, 11));
+}
+
+// Tests on random problems that without copies both checkers say the same.
+TEST(VerifyLanesTest, AgreesWithTheCheckerWithoutLanes) {
+  for (uint64_t seed = 1; seed <= test::cases(2000u); ++seed) {
+    const Problem problem = generate(seed);
+    Solution order = inputOrder(problem);
+    if (seed % 3 == 0 && problem.ops.size() > 2)
+      order.runs.insert(order.runs.begin() + static_cast<int64_t>(seed % order.runs.size()),
+                        order.runs[seed % 2]);
+    const Replay plain = verify(problem, order);
+    const LaneReplay steps = verify(problem, generateLanes(seed, problem), withoutCopies(order));
+    ASSERT_EQ(plain.fault.has_value(), steps.fault.has_value()) << "seed " << seed;
+    if (plain.fault)
+      continue;
+    ASSERT_EQ(plain.bytesAt, steps.bytesAt) << "seed " << seed;
+    ASSERT_EQ(plain.time, steps.time) << "seed " << seed;
+    ASSERT_EQ(runsOf(withoutCopies(order)), order);
+  }
+}
+
+} // namespace
+} // namespace stow::schedule
