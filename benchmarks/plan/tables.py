@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-PARTS = ["pack", "schedule", "budgets", "times"]
+PARTS = ["pack", "schedule", "lanes", "budgets", "times"]
 GREEDY = ["nested:20000", "nested:100000", "hard:20000", "hard:62000", "recurrent:20000"]
 LARGE = ["nested:1000000", "trace:1000000", "train:10000", "hard:1000000", "recurrent:60000", "recurrent:1000000"]
 
@@ -35,6 +35,7 @@ def commands(args: argparse.Namespace) -> list[list[str]]:
     of_part = {
         "pack": [[str(args.bin / "bench-pack"), "--greedy", *folder(args.pack), *GREEDY], [str(args.bin / "bench-pack"), *LARGE]],
         "schedule": [[str(args.bin / "bench-schedule"), *graphs, "--prove=8", "--peer"]],
+        "lanes": [[str(args.bin / "bench-lanes")]],
         "budgets": [[str(HERE / "budgets.py"), stowage]],
         "times": [[str(HERE / "times.py"), stowage, "--threads=1"]],
     }

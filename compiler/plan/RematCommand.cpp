@@ -1,5 +1,6 @@
 #include "compiler/plan/RematCommand.h"
 #include "compiler/plan/ReadInput.h"
+#include "compiler/plan/RematLanes.h"
 #include "ir/plan/schedule/Json.h"
 #include "ir/plan/schedule/LowerBound.h"
 #include "ir/plan/schedule/Verify.h"
@@ -32,6 +33,7 @@ struct Arguments {
   std::optional<ByteBudget> budget;
   bool frontier = false, prove = false;
   double effort = 1, proveSeconds = PlanOptions().proveSeconds;
+  LaneFlags lanes;
 };
 
 /// Checks what the flags say together.
@@ -43,6 +45,13 @@ void checkArguments(const Arguments &arguments) {
                              arguments.format != "text"))
     throw Error::badInput("--frontier plans every budget and prints CSV; leave out "
                           "--memory-budget, --prove, --method and --format");
+}
+
+/// What there is without slow memory only.
+void checkForLanes(const Arguments &arguments) {
+  if (arguments.frontier || arguments.prove || arguments.method != "auto")
+    throw Error::badInput("--frontier, --prove and --method plan without slow memory; leave them "
+                          "out, or the lanes");
 }
 
 void writeOutput(const std::string &path, const std::string &text) {
@@ -177,13 +186,20 @@ void applyMethod(const std::string &method, double effort, const Problem &proble
 
 int remat(const Arguments &arguments) {
   checkArguments(arguments);
-  const Problem problem = parse(readInput(arguments.input), inputName(arguments.input));
+  const ProblemFile file = parseFile(readInput(arguments.input), inputName(arguments.input));
+  const Problem &problem = file.problem;
+  const std::optional<Lanes> lanes = lanesOf(file, arguments.lanes);
+  if (lanes)
+    checkForLanes(arguments);
   PlanOptions options;
   options.effort = arguments.method == "auto" ? arguments.effort : 0;
   options.prove = arguments.prove;
   options.proveSeconds = arguments.proveSeconds;
   if (!arguments.output.empty() && arguments.output != "-")
     checkWritable(arguments.output);
+  if (lanes)
+    return rematLanes(problem, *lanes,
+                      {*arguments.budget, options, arguments.format == "json", arguments.output});
   const auto start = std::chrono::steady_clock::now();
   Planner planner(problem, options);
   if (arguments.frontier) {
@@ -255,6 +271,17 @@ std::function<int()> rematCommand(CommandLine &line) {
       "effort", "X",
       "multiplies the number of search moves (default: 1); above 1 in powers of two, never worse",
       [&](const std::string &text) { arguments.effort = parseUpTo("effort", text, 1e6); });
+  line.value("bandwidth", "X",
+             "slow memory beside the arena: bytes that are copied, either way, per unit of the "
+             "file's costs",
+             [&](const std::string &text) {
+               arguments.lanes.bandwidth = parseUpTo("bandwidth", text, 1e15);
+             });
+  line.value(
+      "latency", "X", "of every copy, in units of the file's costs (default: 0)",
+      [&](const std::string &text) { arguments.lanes.latency = parseUpTo("latency", text, 1e9); });
+  line.value("slow-memory", "SIZE", "its capacity (default: as much as it takes)",
+             [&](const std::string &text) { arguments.lanes.slowBytes = parseBytes(text); });
   line.value("format", "F", "text (default) or json", [&](const std::string &text) {
     arguments.format = oneOf(text, {"text", "json"}, "format", "--format") == 0 ? "text" : "json";
   });

@@ -2,12 +2,13 @@
 //
 //   stowage remat graph.json --memory-budget=70%|BYTES [-o schedule.json]
 //                 [--prove[=SECONDS]] [--method=auto|cut|sqrt|rotor] [--effort=X]
-//                 [--format=text|json]
+//                 [--bandwidth=X] [--latency=X] [--slow-memory=SIZE] [--format=text|json]
 //   stowage remat graph.json --frontier
 //
 // The graph is a schedule problem or a published networkx graph (ir/plan/schedule/Json.h); `-`
 // reads standard input. A percentage is of the peak of the input order. Rotor (on unit chains:
-// Revolve) needs a chain.
+// Revolve) needs a chain. A file with lanes (ir/plan/schedule/Lanes.h), and any with --bandwidth, is
+// planned with copies to slow memory.
 #pragma once
 
 #include "runtime/base/CommandLine.h"

@@ -309,6 +309,14 @@ class Budget:
         text = self.run(self.stowage, "remat", self.problem_file, f"--memory-budget={at_80['arena_bytes']}").stdout
         extra = float(re.search(r"extra ([0-9.]+) %", text).group(1))
         self.check(abs(extra - 100 * at_80["extra_time_fraction"]) < 1, f"the problem by itself has much the same answer: {extra} %")
+        saved = json.loads(self.problem_file.read_text())
+        self.check("lanes" not in saved, "a saved step knows one memory")
+        fast = json.loads(self.run(self.stowage, "remat", self.problem_file, "--memory-budget=60%", "--bandwidth=1e12", "--format=json").stdout)
+        self.check(fast["time"] <= fast["recompute_time"] and fast["bytes_in"] > 0 and fast["exposed"] == 0,
+                   f"slow memory behind a fast link takes what does not fit: {fast}")  # fmt: skip
+        self.check(fast["peak_bytes"] <= fast["budget_bytes"] and fast["time_bound"] <= fast["time"], f"within the budget, above the bound: {fast}")
+        slow = json.loads(self.run(self.stowage, "remat", self.problem_file, "--memory-budget=60%", "--bandwidth=1e3", "--format=json").stdout)
+        self.check(slow["time"] == slow["recompute_time"] and slow["bytes_in"] == 0, f"and behind a slow one nothing: {slow}")
 
     def malformed(self) -> None:
         for text in ("", "12qq", "-1", "70%%", "1e400GiB", "nan"):

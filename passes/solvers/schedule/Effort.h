@@ -79,6 +79,11 @@ public:
   int smallestPeakNode() const { return std::clamp(ladder(count / 625), 4, 20); }
   int frontierNode() const { return std::max(ladder(count / 100), 4); }
 
+  /// With slow memory: percents between the budgets that copies are placed for, and ops at which
+  /// cuts bound the time. Seconds of recurrent-1060.
+  int laneBudgetStep() const { return count > 5'000 ? 5 : count > 1'500 ? 2 : 1; }
+  int laneBoundOps() const { return whole(within(2e4 / count, 4, 12)); }
+
 private:
   static int ladder(double least) {
     for (int step : {1, 4, 20})

@@ -154,13 +154,24 @@ public:
           break;
       }
     }
+    return rowsOf(all);
+  }
+
+  std::vector<FrontierRow> cuts() {
+    Frontier all = sweep();
+    for (const Point &point : start.points())
+      all.add(point);
+    return rowsOf(all);
+  }
+
+private:
+  static std::vector<FrontierRow> rowsOf(const Frontier &frontier) {
     std::vector<FrontierRow> rows;
-    for (const Point &point : all.points())
+    for (const Point &point : frontier.points())
       rows.push_back({point.peak, point.time, point.solution});
     return rows;
   }
 
-private:
   /// The way to one budget: everything met that could answer it, and the answer.
   struct Walk {
     std::vector<const Point *> pool;
@@ -448,6 +459,7 @@ bool Planner::takesLonger(Bytes budgetBytes, Cost time) {
 }
 Bytes Planner::peakBound() const { return impl->peakBound(); }
 std::vector<FrontierRow> Planner::frontier() { return impl->frontier(); }
+std::vector<FrontierRow> Planner::cuts() { return impl->cuts(); }
 Bytes Planner::inputOrderPeak() const { return impl->inputOrderPeak(); }
 FrontierRow Planner::leanestOrder() const { return impl->leanestOrder(); }
 

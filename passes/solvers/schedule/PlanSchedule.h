@@ -125,6 +125,10 @@ public:
   /// at most 400 ops, fives up to 2,500 ops, tens above).
   std::vector<FrontierRow> frontier();
 
+  /// Schedules by falling peak and rising time that single cuts of the orders give at all prices: a
+  /// part of the frontier that takes no search. The orders are among them.
+  std::vector<FrontierRow> cuts();
+
   /// Peak of the input order, pinned bytes included: 100 % of a relative budget.
   Bytes inputOrderPeak() const;
 

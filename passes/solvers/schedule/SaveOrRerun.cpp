@@ -117,6 +117,9 @@ SaveOrRerun::SaveOrRerun(const Graph &graph, Boundary given)
   int64_t total = 0;
   for (int32_t op : pendingOps)
     total += boundary.rerunCost[op];
+  if (!boundary.fetchCost.empty())
+    for (const Item &item : items) // what cannot run again either may be all that is fetched
+      total = std::min(total + boundary.fetchCost[item.value], saturated);
   weightCeiling = total + 1;
   // Ceilings on weights keep sums representable; the sum of all weights stays below 2^61.
   const int64_t share = (int64_t(1) << 60) / static_cast<int64_t>(items.size() + 1);
@@ -130,11 +133,15 @@ SaveOrRerun::SaveOrRerun(const Graph &graph, Boundary given)
 }
 
 SaveOrRerun::Answer SaveOrRerun::solve(double price, const std::vector<double> *bias) {
-  for (const Item &item : items) {
-    double itemPrice = bias ? price * (*bias)[item.value] : price;
-    flow->setCapacity(item.arc, std::min(priceDown(itemPrice, graph.values[item.value].sizeBytes),
-                                         weightCeiling));
-  }
+  auto weightOf = [&](const Item &item) {
+    const double itemPrice = bias ? price * (*bias)[item.value] : price;
+    return std::min(priceDown(itemPrice, graph.values[item.value].sizeBytes), weightCeiling);
+  };
+  auto isFetched = [&](const Item &item) {
+    return !boundary.fetchCost.empty() && boundary.fetchCost[item.value] < weightOf(item);
+  };
+  for (const Item &item : items)
+    flow->setCapacity(item.arc, isFetched(item) ? boundary.fetchCost[item.value] : weightOf(item));
   Answer answer;
   answer.value = flow->solve(sourceNode, sinkNode);
   const std::vector<char> &side = flow->sourceSide();
@@ -147,7 +154,9 @@ SaveOrRerun::Answer SaveOrRerun::solve(double price, const std::vector<double> *
   for (const Item &item : items) {
     bool needed = item.forced || side[needNode[item.value]];
     bool rerun = item.rerun != sinkNode && side[item.rerun];
-    if (needed && !rerun)
+    if (needed && !rerun && isFetched(item))
+      answer.fetchCost += boundary.fetchCost[item.value];
+    else if (needed && !rerun)
       answer.keptBytes += graph.values[item.value].sizeBytes;
   }
   return answer;

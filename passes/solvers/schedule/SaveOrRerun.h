@@ -7,6 +7,8 @@
 //   minimize  sum of cost(t) * R_t  +  sum of weight(a) * [N_a and not R_producer(a)]
 //   subject to  N_a = 1 for needed values,  R_t implies N_b for every input b of t
 //
+// Where values may lie in slow memory meanwhile, weight(a) is at most what it costs to fetch a.
+//
 //          weight(a)              cost(t)           unbounded
 //   source --------> rerun(t) ------------> sink    rerun(t) -----> need(b) --weight(b)--> rerun(u)
 //
@@ -45,6 +47,10 @@ public:
     /// producer, too. Empty: none is.
     std::vector<char> gone;
 
+    /// Per value: what it costs, in scaled cost, to have it in slow memory at the boundary and copy it
+    /// in behind it. Empty: none can be.
+    std::vector<int64_t> fetchCost;
+
     /// Ops that read what is gone may not run again if what computes that may not; nor may ops
     /// whose output is shown by a view that may not be written again.
     void spreadFixed(const Graph &graph);
@@ -55,6 +61,7 @@ public:
   struct Answer {
     int64_t value = 0;           ///< of the minimum cut
     Cost rerunCost = 0;          ///< scaled cost of all reruns
+    int64_t fetchCost = 0;       ///< of all values that are fetched
     Bytes keptBytes = 0;         ///< of kept values (free ones not counted)
     std::vector<int32_t> reruns; ///< ops, ascending
   };

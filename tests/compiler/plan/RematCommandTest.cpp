@@ -4,8 +4,10 @@
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Json.h"
 #include "ir/plan/schedule/Verify.h"
+#include "ir/plan/schedule/VerifyLanes.h"
 #include "passes/solvers/schedule/proofs/PhaseProgram.h"
 
+#include <absl/strings/str_cat.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -136,6 +138,50 @@ TEST(RematCommandTest, ProvesForSeconds) {
   EXPECT_THAT(wrong.err, HasSubstr("--prove: expected a number, found 'soon'"));
 }
 
+// Tests that a file with lanes is planned with copies: the schedule written is legal, within both
+// memories, and the one that is reported.
+TEST(RematCommandTest, PlansWithSlowMemory) {
+  const schedule::Problem problem = schedule::unitChainStep(30);
+  schedule::Lanes lanes;
+  lanes.slowBytes = 20;
+  const std::string input = write("lanes.json", schedule::print(problem, lanes));
+  const std::string output = ::testing::TempDir() + "/steps.json";
+  Outcome outcome = run({input, "--memory-budget=50%", "-o", output});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const schedule::LaneSolution solution = schedule::parseLaneSolution(read(output), problem);
+  const schedule::LaneReplay replay = schedule::verify(problem, lanes, solution, 16);
+  EXPECT_EQ(replay.fault, std::nullopt);
+  EXPECT_GT(replay.bytesIn, 0);
+  EXPECT_THAT(outcome.out, HasSubstr(absl::StrCat("hidden ", replay.hidden(), ", exposed ",
+                                                  replay.exposed(), "\n")));
+  EXPECT_THAT(outcome.out, HasSubstr(absl::StrCat("\ntime         ", replay.time, ", extra")));
+  EXPECT_THAT(outcome.out, HasSubstr("\nrecomputed   alone: time "));
+  EXPECT_THAT(outcome.out, HasSubstr("\ntime bound   "));
+  Outcome json = run({input, "--memory-budget=50%", "--format=json"});
+  EXPECT_THAT(json.out, HasSubstr(absl::StrCat("\"exposed\": ", replay.exposed(), ",")));
+  EXPECT_EQ(run({input, "--memory-budget=50%", "-o", "-"}).out, read(output));
+}
+
+// Tests that flags give lanes to any graph, in units of its costs, and change those of a file.
+TEST(RematCommandTest, TakesLanesFromFlags) {
+  const std::string input = write("chain.json", schedule::print(schedule::unitChainStep(30)));
+  Outcome fast = run({input, "--memory-budget=50%", "--bandwidth=2.5"});
+  EXPECT_EQ(fast.code, 0) << fast.err;
+  EXPECT_THAT(fast.out, HasSubstr("lane out     5 bytes in 2, latency 0\n"));
+  EXPECT_THAT(fast.out, HasSubstr("status       optimal"));
+  Outcome slow = run({input, "--memory-budget=50%", "--bandwidth=2.5", "--latency=1000"});
+  EXPECT_THAT(slow.out, HasSubstr("travels      out 0 B"));
+  schedule::Lanes lanes;
+  const std::string file = write("lanes.json", schedule::print(schedule::unitChainStep(30), lanes));
+  EXPECT_THAT(run({file, "--memory-budget=50%"}).out, HasSubstr("travels      out 0 B"))
+      << "no room there";
+  EXPECT_THAT(run({file, "--memory-budget=50%", "--slow-memory=64"}).out,
+              ::testing::Not(HasSubstr("travels      out 0 B")));
+  Outcome none = run({input, "--memory-budget=1", "--bandwidth=1"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("no schedule fits the budget, with copies or without"));
+}
+
 TEST(RematCommandTest, NamesBadArguments) {
   EXPECT_EQ(run({"--help"}).code, 0);
   const std::string input = networkFile();
@@ -152,6 +198,11 @@ TEST(RematCommandTest, NamesBadArguments) {
       {{input, "--memory-budget=70%", "-o", "/nonexistent/x.json"}, "cannot write"},
       {{input, "--frontier", "--memory-budget=70%"}, "--frontier plans every budget"},
       {{input, "--frontier", "--format=json"}, "--frontier plans every budget"},
+      {{input, "--frontier", "--bandwidth=1"}, "plan without slow memory"},
+      {{input, "--memory-budget=70%", "--bandwidth=1", "--prove"}, "plan without slow memory"},
+      {{input, "--memory-budget=70%", "--latency=1"}, "need lanes, which this file has not"},
+      {{input, "--memory-budget=70%", "--bandwidth=0"}, "--bandwidth: expected at least 1"},
+      {{input, "--memory-budget=70%", "--bandwidth=fast"}, "--bandwidth: expected a number"},
       {{::testing::TempDir(), "--frontier"}, "it is a folder"},
       {{input, input, "--memory-budget=70%"}, "two input files"},
       {{"/nonexistent.json", "--memory-budget=70%"}, "cannot open '/nonexistent.json'"},
