@@ -1,10 +1,12 @@
 #include "passes/solvers/schedule/lanes/PlanLanes.h"
 
+#include "ir/plan/schedule/Verify.h"
 #include "ir/plan/schedule/VerifyLanes.h"
 #include "passes/solvers/schedule/Effort.h"
 #include "passes/solvers/schedule/bounds/LaneBound.h"
 #include "passes/solvers/schedule/lanes/ChooseAway.h"
 #include "passes/solvers/schedule/lanes/PlaceCopies.h"
+#include "passes/solvers/schedule/search/CutSchedule.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -62,7 +64,10 @@ class LanePlanner::Impl {
 public:
   Impl(const Problem &given, PlanOptions planOptions)
       : problem(given), options(std::move(planOptions)), planner(problem, options), graph(problem),
-        cuts(graph), effort(graph.ops.size(), options.effort) {}
+        lean(graph), cuts(graph), effort(graph.ops.size(), options.effort) {
+    if (lean.hasAlternatives)
+      lean.useLeanestAlternatives(problem);
+  }
 
   Bytes inputOrderPeak() const { return planner.inputOrderPeak(); }
 
@@ -111,23 +116,7 @@ private:
     result.push_back(make(1, planner.leanestOrder().solution));
     if (ways == Ways::Both) {
       addCuts(make, result);
-      constexpr int ten = 10, firstKey = 1000;
-      for (int percent = 100 - ten; percent > 0; percent -= ten) {
-        const Bytes above = percentOf(inputOrderPeak(), percent);
-        if (above <= budget)
-          break;
-        auto found = known.find(firstKey + percent);
-        if (found == known.end()) {
-          const std::optional<FrontierRow> row = planner.schedule(above);
-          if (!row)
-            break;
-          make(firstKey + percent, row->solution);
-          found = known.find(firstKey + percent);
-        }
-        result.push_back(found->second.get());
-        if (found->second->residency.runTime() >= most)
-          break; // the next ones take longer
-      }
+      addAnswers(make, result, budget, most);
     }
     std::vector<std::pair<Cost, size_t>> order;
     for (size_t i = 0; i < result.size(); ++i)
@@ -135,7 +124,8 @@ private:
     std::sort(order.begin(), order.end());
     std::vector<const Rung *> sorted;
     for (const auto &[time, i] : order)
-      sorted.push_back(result[i]);
+      if (sorted.empty() || sorted.back()->solution != result[i]->solution)
+        sorted.push_back(result[i]);
     return sorted;
   }
 
@@ -146,6 +136,52 @@ private:
     const size_t count = std::min(rows.size(), most);
     for (size_t i = 0; i < count; ++i)
       result.push_back(make(static_cast<int>(2 + i), rows[i * rows.size() / count].solution));
+  }
+
+  /// The planner's answers at whole tens of percents above the budget, and what is between them:
+  /// the answer for less memory without the reruns that the larger budget does not need. Only what
+  /// takes no less than the answer for more memory is taken, so that for a budget nothing from below
+  /// it is of use: that takes no less than recomputation alone.
+  template <typename Make>
+  void addAnswers(Make make, std::vector<const Rung *> &result, Bytes budget, Cost most) {
+    constexpr int ten = 10, two = 2, firstKey = 1'000;
+    auto answer = [&](int percent) -> const Rung * {
+      const Bytes within = percentOf(inputOrderPeak(), percent);
+      auto [known, isNew] = answers.try_emplace(percent);
+      if (isNew)
+        known->second = planner.schedule(within);
+      return known->second ? make(firstKey + percent, known->second->solution) : nullptr;
+    };
+    const Rung *above = answer(100);
+    for (int percent = 100 - ten; percent > 0; percent -= ten) {
+      if (above->residency.runTime() >= most ||
+          percentOf(inputOrderPeak(), percent + ten) <= budget)
+        return; // the next ones take longer, or are of no use
+      const Rung *below = answer(percent);
+      if (!below)
+        return;
+      result.push_back(below);
+      for (int between = percent + two; between < percent + ten; between += two) {
+        auto [known, isNew] = answers.try_emplace(between);
+        if (isNew)
+          known->second = withFewerReruns(below->solution, between, above->residency.runTime());
+        if (known->second)
+          result.push_back(make(firstKey + between, known->second->solution));
+      }
+      above = below;
+    }
+  }
+
+  std::optional<FrontierRow> withFewerReruns(const Solution &solution, int percent,
+                                             Cost least) const {
+    const Bytes budget = percentOf(inputOrderPeak(), percent);
+    const Sequence fewer = dropNeedlessReruns(lean, lean.sequenceOf(solution), budget);
+    FrontierRow row;
+    row.solution = expand(problem, lean, fewer, budget);
+    const Replay replay = verify(problem, row.solution);
+    row.peakBytes = replay.peakBytes;
+    row.time = replay.time;
+    return replay.fault || row.time < least ? std::nullopt : std::optional(std::move(row));
   }
 
   void search(Best &best, const Lanes &lanes, Ways ways, const LanePlanResult &result) {
@@ -213,8 +249,10 @@ private:
   const PlanOptions options;
   Planner planner;
   const Graph graph;
+  Graph lean; ///< with the leanest alternative of every op, as the planner searches
   CutBound cuts;
   const Effort effort;
+  std::map<int, std::optional<FrontierRow>> answers;                              ///< by percent
   std::map<std::vector<StorageId>, std::map<int, std::unique_ptr<Rung>>> ladders; ///< by `stay`
 };
 
