@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
         steps.push_back(rooflineStep(convolutionalForward(name, 32), 1));
       steps.push_back(gptStep(12));
       for (const Problem &problem : steps)
-        for (double percent : {80.0, 60.0, 40.0, 30.0})
+        for (double percent : {80.0, 60.0, 40.0})
           for (int speed : {12, 25, 50, 400})
             bench.absolute(problem, percent, speed);
     }

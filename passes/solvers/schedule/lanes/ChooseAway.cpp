@@ -11,8 +11,8 @@ AwayChooser::AwayChooser(const Residency &residency, AwayRule rule)
   std::iota(order.begin(), order.end(), 0);
   auto weight = [&](int32_t number) -> double {
     const Spell &spell = residency.spells[number];
-    const auto time = static_cast<double>(residency.startOf[spell.to] -
-                                          (spell.from < 0 ? 0 : residency.startOf[spell.from + 1]));
+    const auto time =
+        static_cast<double>(residency.startOf[spell.to] - residency.startOf[spell.from + 1]);
     const auto bytes = static_cast<double>(spell.bytes);
     switch (rule) {
     case AwayRule::Longest:

@@ -94,9 +94,10 @@ public:
     if (ways != Ways::Recompute)
       search(best, lanes, ways, result);
     if (best.rung)
-      fill(result, lanes, stepsOf(best.rung->residency, best.rung->solution, best.placement));
+      fill(result, lanes, stepsOf(best.rung->residency, best.rung->solution, best.placement),
+           best.time);
     else if (plain)
-      fill(result, lanes, withoutCopies(plain->solution));
+      fill(result, lanes, withoutCopies(plain->solution), best.time);
     return result;
   }
 
@@ -187,7 +188,8 @@ private:
   void search(Best &best, const Lanes &lanes, Ways ways, const LanePlanResult &result) {
     const int step = effort.laneBudgetStep();
     for (const Rung *rung : rungs(result.budgetBytes, lanes, ways, best.time)) {
-      if (rung->residency.runTime() >= best.time || best.time <= result.bound())
+      const bool isCancelled = options.cancelled && options.cancelled();
+      if (rung->residency.runTime() >= best.time || best.time <= result.bound() || isCancelled)
         return;
       for (int percent = 100 / step * step; percent > 0; percent -= step) {
         const Bytes within = percentOf(inputOrderPeak(), percent);
@@ -227,7 +229,8 @@ private:
     return !tried.empty();
   }
 
-  void fill(LanePlanResult &result, const Lanes &lanes, LaneSolution solution) const {
+  /// `time`: of the solution, by the clock that it was chosen by.
+  void fill(LanePlanResult &result, const Lanes &lanes, LaneSolution solution, Cost time) const {
     const LaneReplay replay = verify(problem, lanes, solution, result.budgetBytes);
     if (replay.fault)
       throw Error::internal("a schedule with copies is illegal: " + *replay.fault);
@@ -239,6 +242,8 @@ private:
     result.bytesIn = replay.bytesIn;
     result.peakBytes = replay.peakBytes;
     result.slowPeakBytes = replay.slowPeakBytes;
+    if (result.time != time)
+      throw Error::internal("the clock of a schedule with copies is not the checker's");
     result.solution = std::move(solution);
     const Cost least = result.bound();
     result.gap = least > 0 ? static_cast<double>(result.time) / static_cast<double>(least) - 1 : 0;

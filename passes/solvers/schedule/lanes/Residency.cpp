@@ -72,13 +72,15 @@ private:
     }
   }
 
-  /// A read: what lay idle until here may have been away.
+  /// A read: what lay idle until here may have been away. What exists from the start is there when
+  /// the first run begins, whatever happens later.
   void touch(ValueId value, int32_t position) {
     Holder &holder = holders[holderOf[value]];
-    if (position > holder.last + 1 && lanes.mayTravel(problem, holder.storage)) {
+    const int32_t from = std::max(holder.last, 0);
+    if (position > from + 1 && lanes.mayTravel(problem, holder.storage)) {
       if (holder.group == none)
         holder.group = result.groupCount++;
-      result.spells.push_back({holder.group, holder.last, position, holder.lastWrite + 1,
+      result.spells.push_back({holder.group, from, position, holder.lastWrite + 1,
                                problem.storages[holder.storage].sizeBytes, value});
     }
     holder.last = std::max(holder.last, position);

@@ -14,7 +14,7 @@ namespace stow::schedule {
 /// A spell in which a buffer is not touched, with a run in it at least.
 struct Spell {
   int32_t group = 0;        ///< spells of one group share one copy out
-  int32_t from = 0, to = 0; ///< positions of the runs around it; -1: the start, runs(): the end
+  int32_t from = 0, to = 0; ///< positions around it; `to` may be runs(): the end
   int32_t ready = 0;        ///< the first position at which the copy out may start
   Bytes bytes = 0;
   ValueId value = 0; ///< that is read at `to`: steps name it

@@ -444,5 +444,25 @@ TEST(PlanScheduleTest, PercentagesRoundUp) {
   EXPECT_EQ(percentOf(201, 50), 101);
 }
 
+// Tests that cuts at all prices are a frontier of legal schedules, from the orders down.
+TEST(PlannerTest, CutsAreAFrontierWithoutSearch) {
+  const Problem problem = trainingStep(convolutionalForward("vgg19", 2));
+  Planner planner(problem);
+  const std::vector<FrontierRow> rows = planner.cuts();
+  ASSERT_GT(rows.size(), 3u);
+  EXPECT_EQ(rows.front().time, problem.leastTime());
+  EXPECT_LE(rows.front().peakBytes, planner.inputOrderPeak());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Replay replay = verify(problem, rows[i].solution);
+    ASSERT_EQ(replay.fault, std::nullopt);
+    EXPECT_EQ(replay.peakBytes, rows[i].peakBytes);
+    EXPECT_EQ(replay.time, rows[i].time);
+    if (i > 0) {
+      EXPECT_LT(rows[i].peakBytes, rows[i - 1].peakBytes);
+      EXPECT_GT(rows[i].time, rows[i - 1].time);
+    }
+  }
+}
+
 } // namespace
 } // namespace stow::schedule
