@@ -11,6 +11,7 @@
 docs/python.md of the repository describes every function.
 """
 
+from ._adapters import merge
 from ._library import Library, Model, StowageError, TensorInfo
 from ._plan import Plan, Verdict
 from ._step import Step, compile, frontier, load, max_batch, plan
@@ -19,4 +20,4 @@ from ._torch_export import ExportError, export
 from ._check import CheckReport, check
 
 __all__ = ["CheckReport", "CompileError", "DoesNotFit", "ExportError", "InfeasibleBudget", "Library", "Model", "Plan", "Step",
-           "StowageError", "StowageWarning", "TensorInfo", "ToolNotFound", "Verdict", "check", "compile", "export", "find_binary", "frontier", "load", "max_batch", "plan"]  # fmt: skip
+           "StowageError", "StowageWarning", "TensorInfo", "ToolNotFound", "Verdict", "check", "compile", "export", "find_binary", "frontier", "load", "max_batch", "merge", "plan"]  # fmt: skip

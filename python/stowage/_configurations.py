@@ -22,26 +22,29 @@ def is_configuration(model: Any) -> bool:
     return type(model).__module__.startswith("transformers.") and hasattr(model, "model_type")
 
 
-def configured(model: Any, shapes: Any, method: Any, options: "dict[str, Any]") -> "tuple[Any, Any, dict[str, Any]]":
+def configured(model: Any, shapes: Any, method: Any, options: "dict[str, Any]", trains: bool = False) -> "tuple[Any, Any, dict[str, Any]]":
     """The module and the example in the place of a configuration and (batch, tokens), and `options` with what the method says of frozen
-    parameters; everything else as it is."""
+    parameters; everything else as it is. For a step that `trains`, buffers and adapters have values; parameters have none."""
     if not is_configuration(model):
         if method is not None:
             raise StowageError("method= says how the model of a configuration is tuned; a module is planned as it is: freeze its parameters, or "
                                "give it adapters (peft.get_peft_model)")  # fmt: skip
         return model, shapes, options
     configuration = _configuration_of(model)
-    module = _tuned(_module_of(configuration), method)
+    module = _tuned(_module_of(configuration, trains), method)
+    if trains:
+        _give_adapters_values(module)
     if method == "qlora":
         options = {**options, "frozen": ",".join([*_quantized(module), *([options["frozen"]] if options.get("frozen") else [])])}
     return module, shapes if isinstance(shapes, Mapping) else _example(module, configuration, shapes), options
 
 
 def _quantized(module: Any) -> "list[str]":
-    """Matrices in nf4, but for that of the output: as Transformers loads a model in 4 bits."""
+    """Matrices in nf4, but for that of the output: as Transformers loads a model in 4 bits. One that is the table of tokens, too, is read by
+    index, and no matrix of products alone."""
     output = _base(module).get_output_embeddings()
-    of_output = [name for name, parameter in module.named_parameters() if output is not None and parameter is output.weight]
-    return ["nf4", *(f"{name}:auto" for name in of_output)]
+    of_output = [name for name, parameter in module.named_parameters(remove_duplicate=False) if output is not None and parameter is output.weight]
+    return ["nf4", *(f"{name}:auto" for name in of_output if len(of_output) == 1)]
 
 
 def _configuration_of(model: Any) -> Any:
@@ -57,14 +60,16 @@ def _configuration_of(model: Any) -> Any:
         raise StowageError(f"{model} is no configuration that Transformers knows: {error}") from error
 
 
-def _module_of(configuration: Any) -> Any:
+def _module_of(configuration: Any, trains: bool) -> Any:
     import torch
     import transformers
+
+    from ._weightless import parameters_without_values
 
     names = getattr(configuration, "architectures", None) or []
     kind = next((found for name in names if (found := getattr(transformers, name, None)) is not None), None)
     dtype = getattr(configuration, "dtype", None) or torch.float32
-    with torch.device("meta"):
+    with parameters_without_values() if trains else torch.device("meta"):
         if kind is not None:
             return kind._from_config(configuration, dtype=dtype)
         try:
@@ -91,6 +96,34 @@ def _tuned(module: Any, method: Any) -> Any:
     except ValueError as error:  # that knows no layers of this kind of model
         raise StowageError(f"PEFT has no default for {type(module).__name__}: {error}; "
                            "say which layers: method=peft.LoraConfig(target_modules=\"all-linear\")") from error  # fmt: skip
+
+
+def _give_adapters_values(module: Any) -> None:
+    """The first values that PEFT gives adapters, where it has put them beside a base without values."""
+    for layer in module.modules():
+        if not hasattr(layer, "reset_lora_parameters"):
+            continue
+        for adapter in layer.active_adapters:
+            configuration = module.peft_config[adapter]
+            if configuration.use_dora or configuration.init_lora_weights not in (True, False, "gaussian"):
+                what = "use_dora" if configuration.use_dora else f"init_lora_weights={configuration.init_lora_weights!r}"
+                raise StowageError(f"the first values of adapters with {what} come of the base's weights, which are read after them; expected the "
+                                   "module with its weights in place of its configuration")  # fmt: skip
+            for parts in (layer.lora_A, layer.lora_B):
+                if adapter in parts:
+                    parts[adapter].to_empty(device="cpu")
+            for tensors in (layer.lora_embedding_A, layer.lora_embedding_B):
+                if adapter in tensors:
+                    tensors[adapter] = type(tensors[adapter])(tensors[adapter].new_empty(tensors[adapter].shape, device="cpu"))
+            layer.reset_lora_parameters(adapter, configuration.init_lora_weights)
+
+
+def weights_of(model: Any) -> Optional[str]:
+    """The folder of a configuration's file, where weights lie beside it."""
+    if not isinstance(model, (str, os.PathLike)) or not is_configuration(model):
+        return None
+    folder = Path(model) if Path(model).is_dir() else Path(model).parent
+    return os.fspath(folder) if any(folder.glob("*.safetensors*")) else None
 
 
 def _example(module: Any, configuration: Any, shapes: Any) -> "dict[str, Any]":

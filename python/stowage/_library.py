@@ -9,7 +9,7 @@ from typing import Any, Iterator, Optional, Sequence
 
 import numpy as np
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 
 class StowageError(Exception):
@@ -46,7 +46,7 @@ class _Metrics(ctypes.Structure):
 
 class _Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("seed", ctypes.c_uint64), ("threads", ctypes.c_int64),
-                ("poison", ctypes.c_int32)]  # fmt: skip
+                ("poison", ctypes.c_int32), ("weights", ctypes.c_char_p), ("aliases", ctypes.c_char_p)]  # fmt: skip
 
 
 _MODEL = ctypes.c_void_p
@@ -204,10 +204,13 @@ class Library:
 class Model:
     """One arena: the state of a training run and the two graphs that work on it. Used by one thread at a time."""
 
-    def __init__(self, library: Library, seed: int = 0, threads: int = 0, poison: bool = False) -> None:
+    def __init__(self, library: Library, seed: int = 0, threads: int = 0, poison: bool = False, weights: Optional[str] = None,
+                 aliases: "Sequence[tuple[str, str]]" = ()) -> None:  # fmt: skip
+        """Parameters start at those of the file or folder `weights`, where it is given; `aliases` are further names of state."""
         self.library = library
         self._handle = _MODEL()
-        self._options = _Options(ctypes.sizeof(_Options), seed, threads, int(poison))
+        lines = "".join(f"{name}\t{other}\n" for name, other in aliases)
+        self._options = _Options(ctypes.sizeof(_Options), seed, threads, int(poison), os.fsencode(weights) if weights else None, lines.encode())
         self.open()
         self.state = self._list(STATE)
         self.step_inputs = self._list(STEP_INPUTS)

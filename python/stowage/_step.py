@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _specs, _tool
 from ._batches import OtherSizes, rows_of
-from ._configurations import configured
+from ._configurations import configured, is_configuration, weights_of
 from ._library import Library, Model, StowageError, TensorInfo
 from ._plan import Plan
 
@@ -45,6 +45,8 @@ class _Source:
         self.frozen: "frozenset[str]" = frozenset()  # parameters that a given optimizer of PyTorch does not hold
         self.counters: "set[str]" = set()  # of batches, which batch normalizations in training mode keep
         self.aliases: "dict[str, str]" = {}
+        self.weights: Optional[str] = None  # where the first values come from, if not from the module
+        self.adapters: Any = None  # AdapterFiles of a module of PEFT's
         module = model if _is_module(model) else None
         self.loss = "cross-entropy" if loss is None else loss
         self.flags = [f"--loss={_specs.loss_flag(self.loss)}", *_specs.optimizer_flags(optimizer, module)]
@@ -83,9 +85,20 @@ class _Source:
         self.module_state = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
         import torch
 
+        from ._adapters import adapter_files
+
+        self.adapters = adapter_files(module)
+
         norms = torch.nn.modules.batchnorm._BatchNorm  # instance normalizations have the buffer and never count
         self.counters = {f"{path}.num_batches_tracked".lstrip(".") for path, part in module.named_modules()
                          if isinstance(part, norms) and (part.training or not module.training)}  # fmt: skip
+
+    def other_names(self) -> "list[tuple[str, str]]":
+        """Pairs of names of one tensor."""
+        groups: "dict[str, list[str]]" = {}
+        for name, first in self.aliases.items():
+            groups.setdefault(first, []).append(name)
+        return [(name, other) for names in groups.values() for name in names for other in names if name != other]
 
     def arguments(self, with_batch: bool = True) -> "list[str]":
         batch = [f"--batch={self.batch}"] if with_batch and self.batch is not None else []
@@ -113,8 +126,9 @@ def _budget_flag(memory_budget: Any) -> "list[str]":
 def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd",
             memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
             target_cpu: Optional[str] = None, seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = True,
-            dynamic_batch: bool = True, binary: Any = None, **options: Any) -> "Step":  # fmt: skip
-    """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file.
+            dynamic_batch: bool = True, binary: Any = None, weights: Any = None, method: Any = None, **options: Any) -> "Step":  # fmt: skip
+    """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file, or a folder of Transformers with a
+    configuration and weights, with (batch, tokens) as example.
 
     `loss` and `optimizer` are strings of the command line ("cross-entropy:ignore-index=-1", "adamw:lr=1e-3") or PyTorch's
     objects; of an optimizer also the class, with its defaults. Without `loss`, it is the module's own where its output `loss` is a number,
@@ -127,20 +141,22 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     loss_output="logits", no_dropout=True; `flags` are such flags as they are written there. `output` keeps the library there. Of a
     module, the first step's loss, gradients and buffers are compared with PyTorch's own, one line says how that went, and the step
     starts anew; check=False leaves it out. dynamic_batch=False exports a module at the example's sizes, of which none need be a batch (a graph's
-    nodes and edges). Raises InfeasibleBudget where the budget cannot be kept, CompileError where the compiler refuses
+    nodes and edges). `weights` is where parameters without values have their first ones from: a safetensors file, or a folder of them, read
+    into the arena a piece at a time; of a folder with a configuration it is that folder. `method` as `plan` has it. Raises InfeasibleBudget where the budget cannot be kept, CompileError where the compiler refuses
     the model, ExportError where PyTorch does, or where the step is not the module's.
     """
+    weights = os.fspath(weights) if weights is not None else weights_of(model)
+    if is_configuration(model) and weights is None:
+        raise StowageError("a configuration has no values to train from; expected weights=FOLDER, or the folder that has both")
+    model, example_inputs, options = configured(model, example_inputs, method, options, trains=True)
     if _is_module(model):
-        from ._weightless import lacks_weights
-
-        if lacks_weights(model):
-            raise StowageError("the module has no values to train from (it is on the meta device, or made of fake tensors); stowage.plan, "
-                               "max_batch and frontier need none; for a step, expected a module with its weights: model.to_empty(device=\"cpu\") "
-                               "and load_state_dict give a module on the meta device its own")  # fmt: skip
+        _require_values(model, weights)
+        check = check and weights is None
     source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch, seed)
     library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
     arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
+    source.weights = weights
     step = Step(Library(library), seed=seed, source=source, memory_budget=memory_budget)
     if check and _is_module(model):
         from ._first_step import compare_first_step
@@ -151,6 +167,24 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
             example_inputs = map_tensors(example_inputs, in_float32, in_float32)
             step.check = compare_first_step(source, model, example_inputs, source.loss, step.model, step.plan)
     return step
+
+
+def _require_values(module: Any, weights: Optional[str]) -> None:
+    from ._weightless import has_no_values, lacks_weights
+
+    if weights is None and lacks_weights(module):
+        raise StowageError("the module has no values to train from (it is on the meta device, or made of fake tensors); stowage.plan, "
+                           "max_batch and frontier need none; for a step, expected weights=FOLDER with its safetensors, or a module with its "
+                           "weights")  # fmt: skip
+    if weights is not None and not any(has_no_values(parameter) for parameter in module.parameters()):
+        raise StowageError(f"weights={weights!r} are for a module without values, and all parameters of this one have theirs; leave weights out, or "
+                           "make the module inside torch.device(\"meta\")")  # fmt: skip
+    # Of a buffer that no file holds, a table or a mask, nobody else knows the values.
+    kept = module.state_dict(keep_vars=True)
+    lost = [name for name, buffer in module.named_buffers() if has_no_values(buffer) and name not in kept]
+    if weights is not None and lost:
+        raise StowageError(f"the buffers {', '.join(lost[:3])} have no values, and no file of weights holds them, as the module does not save them; "
+                           "expected a module whose parameters alone are without values: of a configuration of Transformers, give its folder")  # fmt: skip
 
 
 def plan(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd",
@@ -222,7 +256,8 @@ class Step:
     def __init__(self, library: Library, *, seed: int = 0, threads: int = 0, source: Optional[_Source] = None,
                  memory_budget: Any = None) -> None:  # fmt: skip
         self.library = library
-        self.model = Model(library, seed=seed, threads=threads)
+        weights, aliases = (source.weights, source.other_names()) if source is not None else (None, ())
+        self.model = Model(library, seed=seed, threads=threads, weights=weights, aliases=aliases)
         self.plan = Plan(library.plan_json())
         self.batch = library.batch
         # Evaluation runs on the batches that a step is made of.
@@ -359,21 +394,26 @@ class Step:
         return [tensor for tensor in self.model.state if tensor.kind == "parameter"]
 
     def _own_names(self) -> "list[tuple[str, Optional[str]]]":
-        """Pairs of a name of the module (or the file) and the state that holds it, if any."""
-        held = {tensor.name for tensor in self.model.state if tensor.kind != "optimizer"}
+        """Pairs of a name of the module (or the file) and the state that holds it, if any; of a module without values, of what its step
+        holds as it is: frozen weights may be rounded or quantized."""
+        kinds = {tensor.name: tensor.kind for tensor in self.model.state if tensor.kind != "optimizer"}
         if self._source is None or not self._source.module_state:
-            return [(tensor.name, tensor.name) for tensor in self.model.state if tensor.name in held and tensor.saved]
+            return [(tensor.name, tensor.name) for tensor in self.model.state if tensor.name in kinds and tensor.saved]
+        from ._weightless import has_no_values
+
         names = []
         for name, first in self._source.aliases.items():
             same = [other for other, its in self._source.aliases.items() if its == first]
-            names.append((name, next((other for other in same if other in held), None)))
+            held = next((other for other in same if other in kinds), None)
+            if not has_no_values(self._source.module_state[name]) or (held is not None and kinds[held] != "frozen"):
+                names.append((name, held))
         return names
 
     def state_dict(self) -> "dict[str, Any]":
         """Parameters and statistics under the module's own names: torch tensors for a module, NumPy arrays for a file.
 
-        Entries that no computation of the step reads, and frozen ones, which may be stored in 16 bits, keep the module's values;
-        BatchNorm's num_batches_tracked counts on.
+        Entries that no computation of the step reads, and frozen ones, which may be stored in 16 bits, keep the module's values, and are left
+        out where it has none (`weights=`); BatchNorm's num_batches_tracked counts on.
         """
         result: "dict[str, Any]" = {}
         for name, held in self._own_names():
@@ -428,6 +468,21 @@ class Step:
     def load(self, path: Any, parameters_only: bool = False) -> None:
         """What `save` or an executable's --save wrote; with parameters_only also weights of other tools."""
         self.model.load(path, parameters_only)
+
+    def _adapter_files(self) -> Any:
+        if self._source is None or self._source.adapters is None:
+            raise StowageError("the step's module has no adapters of PEFT's; expected one of peft.get_peft_model, or a configuration with "
+                               "method=\"lora\"; state_dict() has what others train")  # fmt: skip
+        return self._source.adapters
+
+    def save_adapter(self, folder: Any) -> None:
+        """What is trained of a module of PEFT's, as PEFT saves it: adapter_model.safetensors and adapter_config.json in `folder`, which
+        PeftModel.from_pretrained and `stowage.merge` read."""
+        self._adapter_files().save(folder, self.model.read)
+
+    def load_adapter(self, folder: Any) -> None:
+        """What `save_adapter` or PEFT wrote of an adapter of the same settings. The optimizer's state stays as it is."""
+        self._adapter_files().load(folder, self.model.write)
 
     def close(self) -> None:
         """Gives the arena back now."""

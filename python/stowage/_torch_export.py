@@ -25,7 +25,7 @@ from ._lowering import captured_once, traced_once
 from ._quiet import quiet_exporter
 from ._spellings import exportable
 from ._tool import StowageWarning, caller_level
-from ._weightless import in_float32, lacks_weights, on_meta, stored_types, weights_as_inputs, widened, without_value
+from ._weightless import has_no_values, in_float32, lacks_weights, on_meta, stored_types, weights_as_inputs, widened, without_value
 
 
 class ExportError(StowageError):
@@ -461,7 +461,7 @@ def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: An
     for words in decisions.words():
         warnings.warn(words, StowageWarning, stacklevel=caller_level())
     if without_values:
-        weights_as_inputs(program)
+        weights_as_inputs(program, module)
     _rename_values(program.model)
     _tidy(program.model)
     define(program)
@@ -469,7 +469,7 @@ def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: An
     _name_frozen(program, module, stored)
     _buffers.name_next_values(program, module)
     _state_modes(program)
-    bytes_of_state = 0 if without_values else sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
+    bytes_of_state = sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values() if not has_no_values(tensor))
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:
         program.save(str(path), external_data=bytes_of_state > 1 << 30)

@@ -11,7 +11,8 @@ from typing import Any, Callable, Iterator
 HALVES = {"torch.bfloat16": "bf16", "torch.float16": "fp16"}
 
 
-def _has_no_values(tensor: Any) -> bool:
+def has_no_values(tensor: Any) -> bool:
+    """On the meta device, or fake."""
     from torch._subclasses.fake_tensor import FakeTensor
 
     return bool(tensor.is_meta) or isinstance(tensor, FakeTensor)
@@ -39,8 +40,8 @@ def stored_types(module: Any) -> "dict[str, str]":
 
 
 def lacks_weights(module: Any) -> bool:
-    """True where a parameter or a buffer has no values; a module of which only some have is planned as if none had."""
-    return any(_has_no_values(tensor) for tensor in (*module.parameters(), *module.buffers()))
+    """True where a parameter or a buffer has no values."""
+    return any(has_no_values(tensor) for tensor in (*module.parameters(), *module.buffers()))
 
 
 def in_float32(tensor: Any) -> Any:
@@ -90,16 +91,42 @@ def _replaced(module: Any, replace: "Callable[[Any], Any]") -> "Iterator[None]":
             tensors.update(before)
 
 
-def weights_as_inputs(program: Any) -> None:
-    """Initializers without values become inputs of the file, which its signature names parameters and buffers as before."""
+def weights_as_inputs(program: Any, module: Any) -> None:
+    """Initializers without values become inputs of the file, which its signature names parameters and buffers as before. What has values in
+    the module, as the adapters of a base without, and tables that are computed, keeps them."""
+    import onnx_ir
     from onnx_ir.passes import common
 
     common.RemoveUnusedNodesPass()(program.model)  # afterwards it takes out no input
     graph = program.model.graph
+    own = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
     for name, value in list(graph.initializers.items()):
         raw = getattr(value.const_value, "raw", None)
-        if raw is not None and hasattr(raw, "is_meta") and _has_no_values(raw):
-            value.shape, value.dtype = value.const_value.shape, value.const_value.dtype
-            del graph.initializers[name]
-            value.const_value = None
-            graph.inputs.append(value)
+        if raw is None or not hasattr(raw, "is_meta") or not has_no_values(raw):
+            continue
+        if name in own and not has_no_values(own[name]):
+            value.const_value = onnx_ir.tensor(in_float32(own[name].detach()).contiguous().numpy(), name=name)
+            continue
+        value.shape, value.dtype = value.const_value.shape, value.const_value.dtype
+        del graph.initializers[name]
+        value.const_value = None
+        graph.inputs.append(value)
+
+
+@contextlib.contextmanager
+def parameters_without_values() -> "Iterator[None]":
+    """Modules that are made inside have their parameters on the meta device; buffers, which are computed, have values."""
+    import torch
+
+    register = torch.nn.Module.register_parameter
+
+    def without_values(module: Any, name: str, parameter: Any) -> None:
+        register(module, name, parameter)
+        if parameter is not None and not parameter.is_meta:
+            module._parameters[name] = torch.nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+
+    torch.nn.Module.register_parameter = without_values
+    try:
+        yield
+    finally:
+        torch.nn.Module.register_parameter = register

@@ -2,6 +2,7 @@
 
     python -m stowage.convert memory-viz plan.json plan.pickle     # of stowage plan --format=json; pytorch.org/memory_viz opens it
     python -m stowage.convert tensorboard run.csv runs             # of train --log=run.csv; needs the package tensorboard
+    python -m stowage.convert merge base adapter merged            # folders of Hugging Face's and PEFT's: the base with the adapter in its weights
 """
 
 import csv
@@ -10,6 +11,7 @@ import pickle
 import sys
 from typing import Any
 
+from ._adapters import merge
 from ._library import StowageError
 from ._plan import Plan
 
@@ -129,11 +131,15 @@ def tensorboard(log: "str | os.PathLike[str]", folder: "str | os.PathLike[str]")
 
 
 def main(arguments: "list[str]") -> int:
-    if len(arguments) != 3 or arguments[0] not in ("memory-viz", "tensorboard"):
+    if len(arguments) != {"memory-viz": 3, "tensorboard": 3, "merge": 4}.get(arguments[0] if arguments else ""):
         print(__doc__, file=sys.stderr)
         return 2
-    tool, source, target = arguments
+    tool, source, target = arguments[0], arguments[1], arguments[-1]
     try:
+        if tool == "merge":
+            merge(source, arguments[2], target)
+            print(f"{target}: {source} with {arguments[2]}")
+            return 0
         if tool == "tensorboard":
             print(f"{target}: {tensorboard(source, target)} steps")
         else:

@@ -1,5 +1,7 @@
 #include "runtime/base/Quantization.h"
 
+#include "runtime/base/BlockQuantizer.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,62 +20,10 @@ float largest(std::span<const float> values) {
   return most;
 }
 
-/// The middles between neighbouring levels: a number is at the level whose number is that of the middles below it.
-const std::array<float, 15> &normalMiddles() {
-  static const std::array<float, 15> middles = [] {
-    std::array<float, 15> result;
-    for (size_t i = 0; i < result.size(); ++i)
-      result[i] = (normalLevels()[i] + normalLevels()[i + 1]) / 2;
-    return result;
-  }();
-  return middles;
-}
-
-uint8_t normalCode(float scaled) {
-  uint8_t code = 0;
-  for (float middle : normalMiddles())
-    code += middle < scaled;
-  return code;
-}
-
-/// Of the two levels around `scaled` the nearer one, the lower of two that are as near.
-uint8_t scaleCode(float scaled) {
-  const std::array<float, 256> &levels = scaleLevels();
-  size_t upper = std::lower_bound(levels.begin(), levels.end(), scaled) - levels.begin();
-  if (upper == 0)
-    return 0;
-  if (upper == levels.size() || scaled - levels[upper - 1] <= levels[upper] - scaled)
-    --upper;
-  return static_cast<uint8_t>(upper);
-}
-
 float readFloat(const char *from) {
   float value;
   std::memcpy(&value, from, sizeof(value));
   return value;
-}
-
-void writeFloat(float value, char *to) { std::memcpy(to, &value, sizeof(value)); }
-
-/// The scales of nf4's blocks, in 8 bits.
-void storeScales(std::span<const float> scales, const QuantizedParts &parts, char *stored) {
-  double sum = 0;
-  for (float scale : scales)
-    sum += scale;
-  const float mean = static_cast<float>(sum / static_cast<double>(scales.size()));
-  std::vector<float> rest(scales.size());
-  std::transform(scales.begin(), scales.end(), rest.begin(),
-                 [&](float scale) { return scale - mean; });
-  for (size_t begin = 0, block = 0; begin < rest.size(); begin += kScaleBlock, ++block) {
-    const auto these =
-        std::span(rest).subspan(begin, std::min<size_t>(kScaleBlock, rest.size() - begin));
-    const float outer = largest(these);
-    writeFloat(outer, stored + parts.outerScales + block * kFloatBytes);
-    for (size_t i = 0; i < these.size(); ++i)
-      stored[parts.scales + begin + i] =
-          static_cast<char>(scaleCode(outer > 0 ? these[i] / outer : 0));
-  }
-  writeFloat(mean, stored + parts.mean);
 }
 
 float storedScale(const char *stored, const QuantizedParts &parts, int64_t block) {
@@ -83,44 +33,12 @@ float storedScale(const char *stored, const QuantizedParts &parts, int64_t block
   return rest + readFloat(stored + parts.mean);
 }
 
-void quantizeNormal(std::span<const float> values, const QuantizedParts &parts, char *stored) {
-  const int64_t half = static_cast<int64_t>(values.size()) / 2;
-  std::memset(stored, 0, static_cast<size_t>(parts.size));
-  std::vector<float> scales;
-  constexpr float leastScale = 1e-38f; // as bitsandbytes has it: a block of zeros is at level 0
-  for (int64_t begin = 0; begin < 2 * half; begin += kQuantizedBlock) {
-    const auto block = values.subspan(begin, kQuantizedBlock);
-    const float scale = largest(block), inverse = 1 / std::max(scale, leastScale);
-    const bool isUpper = begin >= half;
-    char *codes = stored + (isUpper ? begin - half : begin);
-    for (int64_t i = 0; i < kQuantizedBlock; ++i)
-      codes[i] = static_cast<char>(codes[i] | normalCode(block[i] * inverse) << (isUpper ? 4 : 0));
-    scales.push_back(scale);
-  }
-  storeScales(scales, parts, stored);
-}
-
 void dequantizeNormal(const char *stored, const QuantizedParts &parts, std::span<float> values) {
   const int64_t count = static_cast<int64_t>(values.size()), half = count / 2;
   for (int64_t i = 0; i < count; ++i) {
     const auto byte = static_cast<uint8_t>(stored[i % half]);
     const float level = normalLevels()[i < half ? byte & 15 : byte >> 4];
     values[i] = level * storedScale(stored, parts, i / kQuantizedBlock);
-  }
-}
-
-constexpr float kMostInt8 = 127;
-
-void quantizeInt8(std::span<const float> values, const QuantizedParts &parts, char *stored) {
-  const int64_t count = static_cast<int64_t>(values.size());
-  for (int64_t begin = 0; begin < count; begin += kQuantizedBlock) {
-    const auto block = values.subspan(begin, kQuantizedBlock);
-    const float scale = largest(block) / kMostInt8;
-    for (int64_t i = 0; i < kQuantizedBlock; ++i) {
-      const float code = scale > 0 ? std::nearbyint(block[i] / scale) : 0;
-      stored[begin + i] = static_cast<char>(std::clamp(code, -kMostInt8, kMostInt8));
-    }
-    writeFloat(scale, stored + parts.scales + begin / kQuantizedBlock * kFloatBytes);
   }
 }
 
@@ -271,9 +189,10 @@ void dequantizeState(const StateLevels &levels, const uint8_t *codes, const floa
 }
 
 void quantize(Quantization scheme, std::span<const float> values, char *stored) {
-  const QuantizedParts parts = partsOf(scheme, static_cast<int64_t>(values.size()));
-  scheme == Quantization::Nf4 ? quantizeNormal(values, parts, stored)
-                              : quantizeInt8(values, parts, stored);
+  BlockQuantizer quantizer(scheme, static_cast<int64_t>(values.size()));
+  quantizer.writeCodes(0, quantizer.codeBytes(), values.data(), stored);
+  const std::vector<char> rest = quantizer.rest();
+  std::memcpy(stored + quantizer.codeBytes(), rest.data(), rest.size());
 }
 
 void dequantize(Quantization scheme, const char *stored, std::span<float> values) {

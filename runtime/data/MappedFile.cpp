@@ -4,8 +4,10 @@
 #include "runtime/base/InputFile.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace stow {
 
@@ -22,6 +24,16 @@ MappedFile::MappedFile(const std::string &path) : filePath(path) {
 MappedFile::~MappedFile() {
   if (!contents.empty())
     ::munmap(const_cast<char *>(contents.data()), contents.size());
+}
+
+void releasePages(std::span<const char> part) {
+  if (part.empty())
+    return;
+  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<uintptr_t>(part.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
+  // Advice: where the system does not take it, the pages stay.
+  ::madvise(reinterpret_cast<void *>(first), end - first, MADV_DONTNEED);
 }
 
 } // namespace stow

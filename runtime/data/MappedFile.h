@@ -24,4 +24,8 @@ private:
   std::span<const char> contents;
 };
 
+/// The pages of a mapped file with this part of it leave the process's memory; they are loaded again where they are touched again. So a
+/// file that is read from its beginning to its end takes no more than the part at hand.
+void releasePages(std::span<const char> part);
+
 } // namespace stow

@@ -32,6 +32,11 @@ std::string_view safetensorsName(DType type) {
   return std::ranges::find(typeNames, type, &std::pair<DType, std::string_view>::first)->second;
 }
 
+/// What the format knows beside that.
+constexpr std::array<std::string_view, 14> foreignTypes = {
+    "I8",      "I16",         "U16",         "U32",     "U64",     "C64",     "F8_E5M2",
+    "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F8_E8M0", "F6_E2M3", "F6_E3M2", "F4"};
+
 DType parseSafetensorsType(const std::string &text) {
   for (const auto &[type, name] : typeNames)
     if (name == text)
@@ -68,6 +73,9 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   uint64_t headerBytes = 0;
   if (bytes.size() >= sizeof(headerBytes))
     std::memcpy(&headerBytes, bytes.data(), sizeof(headerBytes));
+  if (std::string_view(bytes.data(), bytes.size()).starts_with("version https://git-lfs"))
+    throw Error::badInput(path + ": this is a pointer of Git LFS in the place of the file; fetch "
+                                 "the file itself: git lfs pull");
   if (bytes.size() < sizeof(headerBytes) || headerBytes > bytes.size() - sizeof(headerBytes))
     throw Error::badInput(concat(path, ": this is not a safetensors file: its header of ",
                                  headerBytes, " bytes ends beyond the file"));
@@ -78,6 +86,11 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
     if (name == metadataKey) {
       node.forEachMember(
           [&](const std::string &key, const JsonNode &value) { strings[key] = value.asText(); });
+      return;
+    }
+    if (const std::string type = node.text("dtype");
+        std::ranges::find(foreignTypes, type) != foreignTypes.end()) {
+      others[name] = type;
       return;
     }
     byName[name] = list.size();

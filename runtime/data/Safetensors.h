@@ -33,12 +33,14 @@ public:
   const std::vector<SafetensorsTensor> &tensors() const { return list; } ///< as in the header
   const SafetensorsTensor *find(const std::string &name) const;          ///< null when absent
   const std::map<std::string, std::string> &metadata() const { return strings; }
+  /// Tensors of the format's other types (8 bits and fewer, integers), which nothing here reads: name and type.
+  const std::map<std::string, std::string> &foreign() const { return others; }
 
 private:
   MappedFile file;
   std::vector<SafetensorsTensor> list;
   std::map<std::string, size_t> byName;
-  std::map<std::string, std::string> strings;
+  std::map<std::string, std::string> strings, others;
 };
 
 /// What to write; names are unique.

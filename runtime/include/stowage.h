@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 /* Changes when a program built against an older header could misbehave. */
-#define STOWAGE_ABI_VERSION 2
+#define STOWAGE_ABI_VERSION 3
 
 typedef enum stowage_status {
   STOWAGE_OK = 0,
@@ -109,6 +109,12 @@ typedef struct stowage_options {
   uint64_t seed;   /* of initial values and dropout */
   int64_t threads; /* 0: as planned */
   int32_t poison;  /* not 0: fill buffers with NaN when they die, to find planning errors */
+  /* Where parameters and statistics have their first values from, read while the model is created: a safetensors file, an index of
+   * shards, or a folder of either, as other tools write them. NULL: from the library, or random. Adapters that it lacks, all of
+   * them, start as they would without. */
+  const char *weights;
+  /* Further names of state, those of tied weights: lines of a name, a tab, and another one. May be NULL. */
+  const char *aliases;
 } stowage_options;
 
 /* What stowage_measure() finds over its samples. Sums of several calls may be added. */
@@ -195,7 +201,7 @@ stowage_status stowage_reset(stowage_model *model, uint64_t seed);
 stowage_status stowage_save(const stowage_model *model, const char *path);
 
 /* Reads a file that stowage_save() or an executable's --save wrote. `parameters_only` not 0 takes
- * parameters and statistics alone, also from files of other tools. */
+ * parameters and statistics alone, also from files and folders of other tools, as `weights` of stowage_options does. */
 stowage_status stowage_load(stowage_model *model, const char *path, int32_t parameters_only);
 
 #ifdef __cplusplus

@@ -148,6 +148,21 @@ size_t requireIndex(int64_t index, size_t count) {
   return static_cast<size_t>(index);
 }
 
+/// "NAME<tab>OTHER" in each line.
+WeightAliases aliasesOf(const char *lines) {
+  WeightAliases aliases;
+  for (std::string_view rest = lines ? lines : ""; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const size_t tab = line.find('\t');
+    if (tab == std::string_view::npos)
+      throw Error::badInput(
+          concat("aliases: expected a name, a tab and another one, found '", line, "'"));
+    aliases[std::string(line.substr(0, tab))].emplace_back(line.substr(tab + 1));
+  }
+  return aliases;
+}
+
 /// The library's one program, parsed at the first use; models copy it.
 const Program &program() {
   static const Program parsed = embeddedProgram();
@@ -190,8 +205,10 @@ stowage_status stowage_create(const stowage_options *options, stowage_model **ou
     if (options)
       std::copy_n(reinterpret_cast<const char *>(options), std::min(options->size, sizeof(given)),
                   reinterpret_cast<char *>(&given));
-    *out = new stowage_model{Instance(program(), embeddedImage(), given.seed,
-                                      ExecutorOptions{given.threads, given.poison != 0, false})};
+    *out =
+        new stowage_model{Instance(program(), embeddedImage(), given.seed,
+                                   ExecutorOptions{given.threads, given.poison != 0, false},
+                                   {given.weights ? given.weights : "", aliasesOf(given.aliases)})};
   });
 }
 

@@ -2,9 +2,6 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
-#include "runtime/base/Text.h"
-#include "runtime/data/Element.h"
-#include "runtime/program/QuantizedState.h"
 
 #include <algorithm>
 #include <charconv>
@@ -20,10 +17,6 @@ std::string exact(double value) {
   char text[40];
   std::snprintf(text, sizeof(text), "%.17g", value);
   return text;
-}
-
-std::string typeText(DType dtype, const Shape &shape) {
-  return std::string(nameOf(dtype)) + shapeText(shape);
 }
 
 /// Typed access to the metadata of one file.
@@ -144,57 +137,6 @@ RunState readRunState(const SafetensorsFile &file, const Program &program, Saved
   run.rate.totalSteps = metadata.count("total_steps", 0);
   run.rate.stepsPerEpoch = std::max<int64_t>(run.rows / program.samplesPerStep(), 1);
   return run;
-}
-
-void restoreState(Executor &executor, const SafetensorsFile &file, Restore what) {
-  std::vector<const StateTensor *> wanted;
-  std::string problems;
-  int64_t problemCount = 0;
-  auto note = [&](const std::string &problem) {
-    if (++problemCount <= 10)
-      problems += "\n  " + problem;
-  };
-  for (const StateTensor &tensor : executor.program().state) {
-    bool isModel = tensor.kind == BufferKind::Parameter || tensor.kind == BufferKind::Frozen ||
-                   tensor.kind == BufferKind::Statistic;
-    if (!tensor.saved || (what != Restore::Everything && !isModel))
-      continue;
-    const SafetensorsTensor *found = file.find(tensor.name);
-    if (!found)
-      note("'" + tensor.name + "' is missing");
-    else if (!isNumbersOf(tensor, elementTypeOf(found->dtype), found->shape) &&
-             (found->shape != tensor.place.shape ||
-              !isConvertible(elementTypeOf(found->dtype), tensor.place.dtype)))
-      note("'" + tensor.name + "': expected " + typeText(tensor.place.dtype, tensor.place.shape) +
-           ", found " + typeText(found->dtype, found->shape));
-    else
-      wanted.push_back(&tensor);
-  }
-  if (problemCount > 10)
-    append(problems, "\n  and ", problemCount - 10, " more");
-  if (problemCount > 0)
-    throw Error::badInput(file.path() + ": the weights do not fit this model:" + problems);
-  std::vector<uint64_t> staging; // aligned, in the tensor's own type
-  for (const StateTensor *tensor : wanted) {
-    const SafetensorsTensor &found = *file.find(tensor->name);
-    if (const ElementType type = elementTypeOf(found.dtype);
-        isNumbersOf(*tensor, type, found.shape)) {
-      executor.writeTensor(tensor->place,
-                           quantizedBytes(*tensor->quantized, type, found.bytes.data()).data());
-      continue;
-    }
-    int64_t count = elementCount(found.shape);
-    const void *source = found.bytes.data();
-    bool isAligned = reinterpret_cast<uintptr_t>(source) % sizeOf(found.dtype) == 0;
-    if (found.dtype != tensor->place.dtype || !isAligned) {
-      staging.resize(static_cast<size_t>(count * sizeOf(tensor->place.dtype) + 7) / 8);
-      auto *target = reinterpret_cast<char *>(staging.data());
-      convertElements(elementTypeOf(found.dtype), found.bytes.data(), tensor->place.dtype, target,
-                      count);
-      source = target;
-    }
-    executor.writeTensor(tensor->place, source);
-  }
 }
 
 } // namespace stow

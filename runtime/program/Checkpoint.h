@@ -1,4 +1,4 @@
-// Saving and restoring a run.
+// Saving a run, and where a saved one stood; Restore.h brings its state back.
 //
 // One safetensors file holds the state tensors and, as metadata, where the run stands. Everything
 // random is a function of seed and step, so seed and step are all there is to remember.
@@ -50,14 +50,5 @@ enum class SavedBatch : uint8_t { Same, Any };
 /// one of another model, optimizer or, where it is to be the same, batch.
 RunState readRunState(const SafetensorsFile &file, const Program &program,
                       SavedBatch batch = SavedBatch::Same);
-
-enum class Restore : uint8_t {
-  Everything, ///< --resume: every saved tensor must be there
-  Parameters, ///< --init-from, eval: parameters and statistics
-};
-
-/// Copies tensors of `file` into the arena. Names and shapes must agree; floating types are
-/// converted. Throws Error(BadInput) listing what is missing or different.
-void restoreState(Executor &executor, const SafetensorsFile &file, Restore what);
 
 } // namespace stow

@@ -7,10 +7,10 @@
 #include "runtime/base/Names.h"
 #include "runtime/base/Version.h"
 #include "runtime/format/PlanReport.h"
-#include "runtime/program/Checkpoint.h"
 #include "runtime/program/Evaluator.h"
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
+#include "runtime/program/Restore.h"
 #include "runtime/program/Trainer.h"
 #include "runtime/report/Formats.h"
 #include "runtime/report/Verdict.h"
@@ -121,7 +121,9 @@ void addTrainFlags(CommandLine &flags, TrainOptions &options) {
   });
   flags.optionalValue("resume", "FILE", "continue a saved run (default: that of --save)",
                       store(options.resume));
-  flags.value("init-from", "FILE", "start from these parameters (.safetensors)",
+  flags.value("init-from", "PATH",
+              "start from these parameters: a .safetensors file, or a folder of them (shards, with "
+              "their .index.json)",
               store(options.initFrom));
   flags.value("log", "FILE", "loss curve as CSV: step,epoch,lr,loss", store(options.log));
   flags.elsewhere({"--tensorboard"}, ": a run writes its curve as CSV; with --log=run.csv, "
@@ -135,7 +137,8 @@ void addTrainFlags(CommandLine &flags, TrainOptions &options) {
 
 void addEvalFlags(CommandLine &flags, EvalOptions &options) {
   addDataFlags(flags, options);
-  flags.value("weights", "FILE", "parameters (.safetensors); required", store(options.weights));
+  flags.value("weights", "PATH", "parameters, a .safetensors file or a folder of them; required",
+              store(options.weights));
   flags.flag("allow-nonfinite", "go on when the data are infinite or NaN",
              [&] { options.allowNonFinite = true; });
   addMachineFlags(flags, options);
@@ -185,9 +188,13 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
     samples = loadSamples(file, graph, Split::Train, options.keys);
   warnOfUnreadArrays(file, graph, options.keys);
   checkTargets(program, *samples);
+  const WeightFiles weights(options.weights);
+  const Restoration restoration(program, weights, Restore::Parameters);
   Executor executor(program, image, {options.threads, options.poison, options.check});
-  executor.initializeState(0);
-  restoreState(executor, SafetensorsFile(options.weights), Restore::Parameters);
+  executor.initializeState(0, [&](size_t position) { return restoration.covers(position); });
+  restoration.apply(executor);
+  if (const std::optional<std::string> note = restoration.note())
+    printLine("note: " + *note);
   std::optional<Profile> profile;
   if (options.profile)
     profile.emplace(program.graphs[graphIndex(program, GraphRole::Eval)], executor.threads(),

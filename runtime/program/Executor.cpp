@@ -1,12 +1,12 @@
 #include "runtime/program/Executor.h"
 
+#include "runtime/base/BlockQuantizer.h"
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/device/CheckedDevice.h"
 #include "runtime/program/Init.h"
 #include "runtime/program/NextInputs.h"
-#include "runtime/program/QuantizedState.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,6 +20,8 @@ constexpr int64_t initChunk = 4096;
 
 /// State in row-major order passes in pieces of at most this, everything else whole.
 constexpr Bytes pieceBytes = Bytes{16} << 20;
+/// Codes of quantized state pass in such pieces: 8 MiB of numbers in f32 make one of nf4.
+constexpr Bytes codePieceBytes = Bytes{1} << 20;
 
 std::string nameOf(const Command &command) {
   return "command '" + command.op + "' of node '" + command.name + "'";
@@ -146,39 +148,65 @@ struct Executor::Impl {
   void initialize(const StateTensor &state, uint64_t seed) {
     if (state.init.kind == Init::Kind::Data)
       return write(state.place, image.constants.data() + state.init.dataOffset);
-    uint64_t key = tensorKey(seed, state.name);
-    if (state.quantized)
-      return initializeQuantized(state, key);
-    forEachPart(state.place, [&](const Operand &part, int64_t first) {
+    const uint64_t key = tensorKey(seed, state.name);
+    const DType type = state.quantized ? DType::F32 : state.place.dtype;
+    const ElementSource drawn = {[&](int64_t first, int64_t count, char *to) {
+      double values[initChunk];
+      initialValues(state.init, key, first, count, values);
+      encodeValues(type, values, count, to);
+    }};
+    state.quantized ? writeQuantized(state, drawn) : writeElements(state.place, drawn);
+  }
+
+  /// Calls body(begin, end) for ranges of at most `chunk` that cover [0, count).
+  template <typename Body>
+  void forEachChunk(int64_t count, int64_t chunk, bool isParallel, const Body &body) const {
+    parallelFor((count + chunk - 1) / chunk, isParallel ? threads : 1,
+                [&](int64_t number, int64_t last) {
+                  for (; number < last; ++number)
+                    body(number * chunk, std::min((number + 1) * chunk, count));
+                });
+  }
+
+  void writeElements(const Operand &place, const ElementSource &source) {
+    forEachPart(place, [&](const Operand &part, int64_t first) {
       TensorUpload upload(*device, part);
-      int64_t count = elementCount(part.shape);
-      parallelFor((count + initChunk - 1) / initChunk, threads, [&](int64_t chunk, int64_t last) {
-        double values[initChunk];
+      const int64_t count = elementCount(part.shape);
+      forEachChunk(count, initChunk, source.isParallel, [&](int64_t begin, int64_t end) {
         alignas(8) char elements[initChunk * 8];
-        for (; chunk < last; ++chunk) {
-          int64_t begin = chunk * initChunk, end = std::min(begin + initChunk, count);
-          initialValues(state.init, key, first + begin, end - begin, values);
-          encodeValues(state.place.dtype, values, end - begin, elements);
-          upload.store(begin, end, elements);
-        }
+        source.elements(first + begin, end - begin, elements);
+        upload.store(begin, end, elements);
       });
       upload.finish();
+      if (source.done)
+        source.done(first, count);
     });
   }
 
-  void initializeQuantized(const StateTensor &state, uint64_t key) {
-    std::vector<double> values(static_cast<size_t>(elementCount(state.quantized->shape)));
-    parallelFor(
-        (values.size() + initChunk - 1) / initChunk, threads, [&](int64_t chunk, int64_t last) {
-          for (; chunk < last; ++chunk) {
-            const int64_t begin = chunk * initChunk;
-            const int64_t end = std::min(begin + initChunk, static_cast<int64_t>(values.size()));
-            initialValues(state.init, key, begin, end - begin, values.data() + begin);
-          }
-        });
-    write(state.place, quantizedBytes(*state.quantized, elementTypeOf(DType::F64),
-                                      reinterpret_cast<const char *>(values.data()))
-                           .data());
+  void writeQuantized(const StateTensor &state, const ElementSource &numbers) {
+    const QuantizedTensor &tensor = *state.quantized;
+    BlockQuantizer quantizer(tensor.scheme, elementCount(tensor.shape));
+    const Bytes codeBytes = quantizer.codeBytes();
+    const Bytes most =
+        std::min(codePieceBytes, device->stagingBytes() / kQuantizedBlock * kQuantizedBlock);
+    for (Bytes first = 0; first < codeBytes; first += most) {
+      const Bytes count = std::min(most, codeBytes - first);
+      TensorUpload upload(*device, {state.place.offset + first, DType::U8, {count}, {}});
+      forEachChunk(count, initChunk, numbers.isParallel, [&](int64_t begin, int64_t end) {
+        alignas(8) float values[2 * initChunk];
+        char codes[initChunk];
+        for (int64_t run = 0; run < quantizer.runs(); ++run)
+          numbers.elements(run * codeBytes + first + begin, end - begin,
+                           reinterpret_cast<char *>(values + run * (end - begin)));
+        quantizer.writeCodes(first + begin, end - begin, values, codes);
+        upload.store(begin, end, codes);
+      });
+      upload.finish();
+      for (int64_t run = 0; numbers.done && run < quantizer.runs(); ++run)
+        numbers.done(run * codeBytes + first, count);
+    }
+    const std::vector<char> rest = quantizer.rest();
+    device->upload(state.place.offset + codeBytes, rest.data(), static_cast<Bytes>(rest.size()));
   }
 
   void write(const Operand &place, const void *rowMajor) {
@@ -218,9 +246,11 @@ int64_t Executor::threads() const { return impl->threads; }
 
 Device &Executor::device() { return *impl->device; }
 
-void Executor::initializeState(uint64_t seed) {
-  for (const StateTensor &state : impl->program.state)
-    impl->initialize(state, seed);
+void Executor::initializeState(uint64_t seed, const std::function<bool(size_t)> &isGiven) {
+  const std::vector<StateTensor> &state = impl->program.state;
+  for (size_t i = 0; i < state.size(); ++i)
+    if (!isGiven(i))
+      impl->initialize(state[i], seed);
 }
 
 void Executor::run(size_t graph, Profile *profile) {
@@ -232,6 +262,14 @@ void Executor::run(size_t graph, Profile *profile) {
 
 void Executor::writeTensor(const Operand &place, const void *rowMajor) {
   impl->write(place, rowMajor);
+}
+
+void Executor::writeTensor(const Operand &place, const ElementSource &source) {
+  impl->writeElements(place, source);
+}
+
+void Executor::writeQuantized(const StateTensor &tensor, const ElementSource &numbers) {
+  impl->writeQuantized(tensor, numbers);
 }
 
 void Executor::readTensor(const Operand &place, void *rowMajor) const {

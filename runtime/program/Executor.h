@@ -9,9 +9,20 @@
 #include "runtime/program/Profile.h"
 #include "runtime/program/StoredTensor.h"
 
+#include <functional>
 #include <memory>
 
 namespace stow {
+
+/// The elements of a tensor, asked for piece by piece.
+struct ElementSource {
+  /// Writes elements [first, first + count), in row-major order, to `to`.
+  std::function<void(int64_t first, int64_t count, char *to)> elements;
+  /// `elements` throws nothing and may be called by several threads at once.
+  bool isParallel = true;
+  /// Elements [first, first + count) are not asked for again. May be empty.
+  std::function<void(int64_t first, int64_t count)> done = {};
+};
 
 struct ExecutorOptions {
   int64_t threads = 0; ///< 0 = the number the program was planned for
@@ -30,8 +41,10 @@ public:
   int64_t threads() const; ///< of the host
   Device &device();
 
-  /// Gives every state tensor its first value, in stored layout (padding zero).
-  void initializeState(uint64_t seed);
+  /// Gives every state tensor its first value, in stored layout (padding zero), but for those at the positions for which `isGiven`,
+  /// whose value comes from elsewhere.
+  void initializeState(
+      uint64_t seed, const std::function<bool(size_t)> &isGiven = [](size_t) { return false; });
 
   /// Runs the graph of that number once (graphIndex finds it by its role). Inputs must lie in the arena. Notes the time of each
   /// command in `profile`, which must be one of this graph, if given.
@@ -41,6 +54,11 @@ public:
   /// elementCount * sizeOf(dtype). Neither allocates.
   void writeTensor(const Operand &place, const void *rowMajor);
   void readTensor(const Operand &place, void *rowMajor) const;
+
+  /// The same from elements in the place's own type that come piece by piece, and, of a tensor that is stored quantized, from the
+  /// numbers that it is to stand for, in f32. Neither needs the tensor whole.
+  void writeTensor(const Operand &place, const ElementSource &source);
+  void writeQuantized(const StateTensor &tensor, const ElementSource &numbers);
 
 private:
   struct Impl;

@@ -2,8 +2,8 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/program/Checkpoint.h"
 #include "runtime/program/Evaluator.h"
-#include "runtime/program/QuantizedState.h"
 
 #include <cmath>
 #include <numeric>
@@ -64,12 +64,13 @@ static std::vector<size_t> evaluationGraphs(const Program &program) {
 }
 
 Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
-                   ExecutorOptions options)
+                   ExecutorOptions options, FirstWeights weights)
     : executor(program, image, options),
       training(executor.program(), stepGraphs(executor.program()), executor.program().batch),
       evaluation(executor.program(), evaluationGraphs(executor.program()),
                  executor.program().samplesPerEvaluation()),
-      evaluationOutputs(graph(evaluation).outputs), trainingStep(executor) {
+      evaluationOutputs(graph(evaluation).outputs), trainingStep(executor),
+      firstWeights(std::move(weights)) {
   for (GraphOutput &output : evaluationOutputs)
     if (output.joining == Joining::Rows && !output.place.shape.empty())
       output.place.shape.front() *= executor.program().evaluationParts;
@@ -194,11 +195,8 @@ void Instance::readState(size_t index, void *rowMajor) const {
 void Instance::writeState(size_t index, const HostArray &array) {
   const StateTensor &tensor = program().state.at(index);
   const Operand &place = tensor.place;
-  if (isNumbersOf(tensor, array.type, array.shape))
-    return executor.writeTensor(
-        place, quantizedBytes(*tensor.quantized, array.type, static_cast<const char *>(array.data))
-                   .data());
-  if (array.shape != place.shape || !isConvertible(array.type, place.dtype)) {
+  if (!isNumbersOf(tensor, array.type, array.shape) &&
+      (array.shape != place.shape || !isConvertible(array.type, place.dtype))) {
     auto text = [](const std::string &type, const Shape &shape) {
       return concat(type, "[", joined(shape, ","), "]");
     };
@@ -206,18 +204,18 @@ void Instance::writeState(size_t index, const HostArray &array) {
                           text(std::string(nameOf(place.dtype)), place.shape) + ", found " +
                           text(nameOf(array.type), array.shape));
   }
-  int64_t count = elementCount(place.shape);
-  bool isAligned = reinterpret_cast<uintptr_t>(array.data) % sizeOf(place.dtype) == 0;
-  if (array.type == elementTypeOf(place.dtype) && isAligned)
-    return executor.writeTensor(place, array.data);
-  std::vector<uint64_t> staging(static_cast<size_t>(count * sizeOf(place.dtype) + 7) / 8);
-  convertElements(array.type, static_cast<const char *>(array.data), place.dtype,
-                  reinterpret_cast<char *>(staging.data()), count);
-  executor.writeTensor(place, staging.data());
+  stow::writeState(executor, tensor, array.type, static_cast<const char *>(array.data));
 }
 
 void Instance::reset(uint64_t seed) {
-  executor.initializeState(seed);
+  if (firstWeights.path.empty()) {
+    executor.initializeState(seed);
+  } else {
+    const WeightFiles files(firstWeights.path);
+    const Restoration restoration(program(), files, Restore::Parameters, firstWeights.aliases);
+    executor.initializeState(seed, [&](size_t position) { return restoration.covers(position); });
+    restoration.apply(executor);
+  }
   settings.seed = seed;
   settings.step = 0;
 }
@@ -235,11 +233,11 @@ void Instance::save(const std::string &path) const {
 }
 
 void Instance::load(const std::string &path, Restore what) {
-  SafetensorsFile file(path);
+  const WeightFiles files(path);
   std::optional<RunState> run;
   if (what == Restore::Everything)
-    run = readRunState(file, program(), SavedBatch::Any);
-  restoreState(executor, file, what);
+    run = readRunState(files.file(), program(), SavedBatch::Any);
+  restoreState(executor, files, what, firstWeights.aliases);
   if (!run)
     return;
   settings = {run->step, run->seed, run->rate.base};

@@ -4,9 +4,9 @@
 // when the host does both itself. Steps, evaluation and saves are those of the executable.
 #pragma once
 
-#include "runtime/program/Checkpoint.h"
 #include "runtime/program/Executor.h"
 #include "runtime/program/Metrics.h"
+#include "runtime/program/Restore.h"
 #include "runtime/program/Samples.h"
 #include "runtime/program/TrainingStep.h"
 
@@ -24,10 +24,17 @@ struct HostArray {
   Shape shape;
 };
 
+/// Where parameters have their first values from, if not from the program.
+struct FirstWeights {
+  std::string path; ///< as WeightFiles takes it; empty: from the program
+  WeightAliases aliases;
+};
+
 class Instance {
 public:
   /// Allocates the arena and initializes the state. Throws Error.
-  Instance(const Program &program, ProgramImage image, uint64_t seed, ExecutorOptions options);
+  Instance(const Program &program, ProgramImage image, uint64_t seed, ExecutorOptions options,
+           FirstWeights weights = {});
 
   const Program &program() const { return executor.program(); }
 
@@ -57,6 +64,7 @@ public:
   void readState(size_t index, void *rowMajor) const;
   /// Converts the type. Throws Error(BadInput) when shapes differ or types do not convert.
   void writeState(size_t index, const HostArray &array);
+  /// First values again, those of weights read again.
   void reset(uint64_t seed);
 
   void save(const std::string &path) const;
@@ -94,6 +102,7 @@ private:
   std::vector<std::vector<double>> partSums; ///< by output, of the parts so far; rows have none
   TrainingStep trainingStep;
   StepSettings settings;
+  FirstWeights firstWeights;
 };
 
 } // namespace stow

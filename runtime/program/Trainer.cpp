@@ -9,6 +9,7 @@
 #include "runtime/program/Evaluator.h"
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
+#include "runtime/program/Restore.h"
 #include "runtime/program/StopSignal.h"
 #include "runtime/program/TrainingLog.h"
 #include "runtime/program/TrainingStep.h"
@@ -27,7 +28,7 @@ namespace stow {
 namespace {
 
 /// The state of the run that --resume names, if any.
-std::optional<SafetensorsFile> openResumed(const TrainOptions &options) {
+std::optional<WeightFiles> openResumed(const TrainOptions &options) {
   if (!options.resume)
     return std::nullopt;
   if (options.initFrom)
@@ -36,7 +37,19 @@ std::optional<SafetensorsFile> openResumed(const TrainOptions &options) {
   std::string path = *options.resume;
   if (path.empty() && !options.save)
     throw Error::badInput("--resume without a file continues the one of --save; give either");
-  return std::optional<SafetensorsFile>(std::in_place, path.empty() ? *options.save : path);
+  return std::optional<WeightFiles>(std::in_place, path.empty() ? *options.save : path);
+}
+
+/// Gives the state its first values, or those that come from files.
+void giveState(Executor &executor, const std::optional<Restoration> &restoration, uint64_t seed,
+               bool isQuiet) {
+  executor.initializeState(
+      seed, [&](size_t position) { return restoration && restoration->covers(position); });
+  if (!restoration)
+    return;
+  restoration->apply(executor);
+  if (const std::optional<std::string> note = restoration->note(); note && !isQuiet)
+    printLine("note: " + *note);
 }
 
 class TrainingRun {
@@ -46,7 +59,7 @@ public:
 
 private:
   void loadData();
-  void chooseState(const std::optional<SafetensorsFile> &resumed);
+  void chooseState(const std::optional<WeightFiles> &resumed);
   void chooseLength(const std::optional<RunState> &saved);
   void announce();
   void feed(int64_t number);
@@ -105,16 +118,19 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   }
   if (options.profile && !options.profile->empty())
     checkWritable(*options.profile);
-  std::optional<SafetensorsFile> resumed = openResumed(options);
+  const std::optional<WeightFiles> resumed = openResumed(options);
   loadData();
   chooseState(resumed);
 
-  executor.emplace(program, image, ExecutorOptions{options.threads, options.poison, options.check});
-  executor->initializeState(state.seed);
+  // What does not fit is found before memory is taken.
+  std::optional<WeightFiles> weights;
+  std::optional<Restoration> restoration;
   if (resumed)
-    restoreState(*executor, *resumed, Restore::Everything);
+    restoration.emplace(program, *resumed, Restore::Everything);
   if (options.initFrom)
-    restoreState(*executor, SafetensorsFile(*options.initFrom), Restore::Parameters);
+    restoration.emplace(program, weights.emplace(*options.initFrom), Restore::Parameters);
+  executor.emplace(program, image, ExecutorOptions{options.threads, options.poison, options.check});
+  giveState(*executor, restoration, state.seed, options.quiet);
 
   const NonFinite nonFinite = options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused;
   feeder.emplace(graphOf(lastBatch()), samples, nonFinite);
@@ -158,10 +174,10 @@ void TrainingRun::loadData() {
   }
 }
 
-void TrainingRun::chooseState(const std::optional<SafetensorsFile> &resumed) {
+void TrainingRun::chooseState(const std::optional<WeightFiles> &resumed) {
   std::optional<RunState> saved;
   if (resumed)
-    saved = readRunState(*resumed, program);
+    saved = readRunState(resumed->file(), program);
   if (saved)
     state = *saved;
   if (saved && options.seed && *options.seed != saved->seed)

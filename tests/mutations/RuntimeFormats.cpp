@@ -3,6 +3,7 @@
 #include "runtime/data/ArrayFile.h"
 #include "runtime/format/PlanJson.h"
 #include "runtime/program/Checkpoint.h"
+#include "runtime/program/Restore.h"
 #include "runtime/program/TrainingLog.h"
 #include "runtime/report/Explain.h"
 #include "runtime/report/Formats.h"
@@ -77,9 +78,9 @@ std::string checkpoint() {
 }
 
 void useCheckpoint(const std::string &, const std::string &path) {
-  SafetensorsFile file(path);
-  readRunState(file, tinyExecutor().program());
-  restoreState(tinyExecutor(), file, Restore::Everything);
+  const WeightFiles files(path);
+  readRunState(files.file(), tinyExecutor().program());
+  restoreState(tinyExecutor(), files, Restore::Everything);
 }
 
 void useLog(const std::string &, const std::string &path) { TrainingLog(path, 3, false); }

@@ -1,5 +1,5 @@
 // Blocks of few bits against what bitsandbytes makes of the same numbers (python/references/make_quantized.py).
-#include "runtime/base/Quantization.h"
+#include "runtime/base/BlockQuantizer.h"
 #include "runtime/data/ArrayFile.h"
 
 #include <gmock/gmock.h>
@@ -55,6 +55,28 @@ TEST_F(Reference, IsReadAlike) {
   std::vector<float> values(codes.size());
   dequantize(Quantization::Nf4, stored.data(), values);
   EXPECT_EQ(values, arrayOf<float>(file, "values"));
+}
+
+// Tests that pieces in any order are the same bytes as the whole.
+TEST_F(Reference, PiecesAreTheWhole) {
+  const std::vector<float> values = numbers();
+  for (Quantization scheme : {Quantization::Nf4, Quantization::Int8}) {
+    std::vector<char> whole(partsOf(scheme, count).size), stored(whole.size());
+    quantize(scheme, values, whole.data());
+    BlockQuantizer quantizer(scheme, count);
+    const int64_t bytes = quantizer.codeBytes(), piece = 3 * kQuantizedBlock;
+    for (int64_t begin = (bytes - 1) / piece * piece; begin >= 0; begin -= piece) {
+      const int64_t size = std::min(piece, bytes - begin);
+      std::vector<float> part;
+      for (int64_t run = 0; run < quantizer.runs(); ++run)
+        part.insert(part.end(), values.begin() + run * bytes + begin,
+                    values.begin() + run * bytes + begin + size);
+      quantizer.writeCodes(begin, size, part.data(), stored.data() + begin);
+    }
+    const std::vector<char> rest = quantizer.rest();
+    std::memcpy(stored.data() + bytes, rest.data(), rest.size());
+    EXPECT_EQ(stored, whole) << nameOf(scheme);
+  }
 }
 
 // Tests the levels of scales and every code. bitsandbytes looks scales' codes up in a table of 16-bit numbers: between two levels it may take

@@ -376,6 +376,32 @@ TEST_F(CliTest, InitFromTakesParametersAlone) {
   EXPECT_THAT(result.out, Not(HasSubstr("resumed")));
 }
 
+// Tests that a folder of shards is as good as the file.
+TEST_F(CliTest, InitFromFolder) {
+  train({"--epochs=2", "--save=" + weights});
+  TempDir folder;
+  const SafetensorsFile file(weights);
+  std::string map;
+  for (const SafetensorsTensor &tensor : file.tensors()) {
+    const std::string shard = "model-" + std::to_string(map.size()) + ".safetensors";
+    map += (map.empty() ? "\"" : ",\"") + tensor.name + "\":\"" + shard + "\"";
+    writeSafetensors(folder.path(shard), {{tensor.name, tensor.dtype, tensor.shape}}, {},
+                     [&](size_t, Bytes) { return tensor.bytes; });
+  }
+  writeFile(folder.path("model.safetensors.index.json"), "{\"weight_map\":{" + map + "}}");
+  const std::string whole = run(program, {"eval", "--data=" + digits, "--weights=" + weights}).out;
+  auto upToMemory = [](const std::string &text) { return text.substr(0, text.find("memory:")); };
+  EXPECT_EQ(
+      upToMemory(run(program, {"eval", "--data=" + digits, "--weights=" + folder.path("")}).out),
+      upToMemory(whole));
+  train({"--steps=1", "--init-from=" + weights, "--log=" + log});
+  const std::string curve = readFile(log);
+  train({"--steps=1", "--init-from=" + folder.path(""), "--log=" + log});
+  EXPECT_EQ(readFile(log), curve);
+  EXPECT_THAT(run(program, {"train", "--data=" + digits, "--resume=" + folder.path("")}).err,
+              HasSubstr("not a run that can be resumed; --init-from takes them"));
+}
+
 // Tests that a step allocates nothing: 30 and 230 steps, over five epochs, with a log and progress
 // lines, call the allocator equally often.
 TEST_F(CliTest, StepsDoNotAllocate) {
