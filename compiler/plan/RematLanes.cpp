@@ -63,8 +63,9 @@ std::string laneText(const Link &link) {
   return absl::StrCat(link.bandwidthBytes, " bytes in ", link.perCost, ", latency ", link.latency);
 }
 
+/// `peakWithinTime`: no schedule that takes no longer has a smaller peak; if there is a solution.
 void printText(const Problem &problem, const Lanes &lanes, const LanePlanResult &result,
-               double seconds) {
+               Bytes peakWithinTime, double seconds) {
   auto extra = [&](Cost time) {
     return percent(static_cast<double>(time - result.leastTime),
                    static_cast<double>(result.leastTime));
@@ -100,6 +101,9 @@ void printText(const Problem &problem, const Lanes &lanes, const LanePlanResult 
     absl::PrintF("time bound   %d, extra %.4f %%\n", *result.timeBound, extra(*result.timeBound));
   absl::PrintF("peak bound   %s, %.2f %%\n", formatBytesExact(result.peakBound),
                share(result.peakBound));
+  if (result.solution)
+    absl::PrintF("in that time %s, %.2f %%, at least\n", formatBytesExact(peakWithinTime),
+                 share(peakWithinTime));
   if (result.status == Status::Bounded)
     absl::PrintF("status       within %.4f %% of the bound\n", 100.0 * result.gap);
   else if (result.status == Status::Infeasible)
@@ -110,7 +114,8 @@ void printText(const Problem &problem, const Lanes &lanes, const LanePlanResult 
   absl::PrintF("seconds      %.3f\n", seconds);
 }
 
-void printJson(const Problem &problem, const LanePlanResult &result, double seconds) {
+void printJson(const Problem &problem, const LanePlanResult &result, Bytes peakWithinTime,
+               double seconds) {
   auto found = [&](int64_t number) { return result.solution ? absl::StrCat(number) : "null"; };
   auto optional = [](const std::optional<Cost> &cost) {
     return cost ? absl::StrCat(*cost) : "null";
@@ -126,9 +131,10 @@ void printJson(const Problem &problem, const LanePlanResult &result, double seco
                found(result.exposed));
   absl::PrintF(" \"least_time\": %d, \"recompute_time\": %s, \"time_bound\": %s,\n",
                result.leastTime, optional(result.recomputeTime), optional(result.timeBound));
-  absl::PrintF(" \"peak_bound_bytes\": %d, \"gap\": %.9g, \"cost_denominator\": %d, \"seconds\": "
-               "%.3f}\n",
-               result.peakBound, result.gap, problem.costDenominator, seconds);
+  absl::PrintF(" \"peak_bound_bytes\": %d, \"peak_bound_in_time_bytes\": %s, \"gap\": %.9g,\n"
+               " \"cost_denominator\": %d, \"seconds\": %.3f}\n",
+               result.peakBound, found(peakWithinTime), result.gap, problem.costDenominator,
+               seconds);
 }
 
 } // namespace
@@ -165,13 +171,15 @@ int rematLanes(const Problem &problem, const Lanes &lanes, const LaneRequest &re
                            ? *request.budget.bytes
                            : percentOf(planner.inputOrderPeak(), *request.budget.peakPercent);
   const LanePlanResult result = planner.plan(budget, lanes);
+  const Bytes peakWithinTime =
+      result.solution ? planner.peakWithinTime(result, lanes) : result.peakBound;
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const bool scheduleAlone = result.solution && request.output == "-";
   if (!scheduleAlone && request.json)
-    printJson(problem, result, seconds);
+    printJson(problem, result, peakWithinTime, seconds);
   else if (!scheduleAlone)
-    printText(problem, lanes, result, seconds);
+    printText(problem, lanes, result, peakWithinTime, seconds);
   if (!result.solution) {
     std::fflush(stdout);
     std::fputs(result.status == Status::Infeasible

@@ -157,6 +157,7 @@ TEST(RematCommandTest, PlansWithSlowMemory) {
   EXPECT_THAT(outcome.out, HasSubstr(absl::StrCat("\ntime         ", replay.time, ", extra")));
   EXPECT_THAT(outcome.out, HasSubstr("\nrecomputed   alone: time "));
   EXPECT_THAT(outcome.out, HasSubstr("\ntime bound   "));
+  EXPECT_THAT(outcome.out, HasSubstr("\nin that time "));
   Outcome json = run({input, "--memory-budget=50%", "--format=json"});
   EXPECT_THAT(json.out, HasSubstr(absl::StrCat("\"exposed\": ", replay.exposed(), ",")));
   EXPECT_EQ(run({input, "--memory-budget=50%", "-o", "-"}).out, read(output));

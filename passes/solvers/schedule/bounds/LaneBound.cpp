@@ -146,4 +146,18 @@ std::optional<Cost> LaneBound::time(Bytes budgetBytes, int opCount) {
   return bound;
 }
 
+Bytes LaneBound::peakWithin(Cost time, Bytes knownBytes, int opCount) {
+  constexpr int halvings = 8;
+  Bytes least = std::min(leastPeak, knownBytes), most = knownBytes;
+  for (int i = 0; i < halvings && least < most; ++i) {
+    const Bytes middle = least + (most - least) / 2;
+    const std::optional<Cost> bound = this->time(middle, opCount);
+    if (!bound || *bound > time)
+      least = middle + 1;
+    else
+      most = middle;
+  }
+  return least;
+}
+
 } // namespace stow::schedule

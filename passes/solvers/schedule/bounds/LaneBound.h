@@ -39,6 +39,11 @@ public:
   /// the `opCount` ops of the highest pressure.
   std::optional<Cost> time(Bytes budgetBytes, int opCount);
 
+  /// The same for memory: no schedule that takes at most `time` has a smaller peak than this, which
+  /// is at most `knownBytes`, the peak of one that there is. Bisection: a budget whose bound on time
+  /// is above `time` is too small.
+  Bytes peakWithin(Cost time, Bytes knownBytes, int opCount);
+
 private:
   /// In eighths.
   struct Weights {

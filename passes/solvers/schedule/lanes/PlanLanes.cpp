@@ -101,6 +101,11 @@ public:
     return result;
   }
 
+  Bytes peakWithinTime(const LanePlanResult &answer, const Lanes &lanes) {
+    return LaneBound(graph, cuts, lanes)
+        .peakWithin(answer.time, answer.peakBytes, effort.laneBoundOps());
+  }
+
 private:
   /// What is tried from: orders and cuts, and the planner's answers above the budget. The answers
   /// below it take no less than recomputation alone within the budget.
@@ -267,6 +272,10 @@ LanePlanner::~LanePlanner() = default;
 
 LanePlanResult LanePlanner::plan(Bytes budgetBytes, const Lanes &lanes, Ways ways) {
   return impl->plan(budgetBytes, lanes, ways);
+}
+
+Bytes LanePlanner::peakWithinTime(const LanePlanResult &answer, const Lanes &lanes) {
+  return impl->peakWithinTime(answer, lanes);
 }
 
 Bytes LanePlanner::inputOrderPeak() const { return impl->inputOrderPeak(); }

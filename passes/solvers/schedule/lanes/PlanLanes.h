@@ -66,6 +66,10 @@ public:
   /// Throws Error(BadInput) if the lanes do not belong to the problem.
   LanePlanResult plan(Bytes budgetBytes, const Lanes &lanes, Ways ways = Ways::Both);
 
+  /// No schedule that takes at most as long as the answer has a smaller peak (LaneBound). The answer
+  /// must have a solution.
+  Bytes peakWithinTime(const LanePlanResult &answer, const Lanes &lanes);
+
   /// Peak of the input order, pinned bytes included: 100 % of a relative budget.
   Bytes inputOrderPeak() const;
 

@@ -69,6 +69,18 @@ TEST(LaneBoundTest, CountsBothMemoriesTogether) {
   EXPECT_EQ(LaneBound(graph, cuts, lanes).peakBound(), 20);
 }
 
+// Tests the bound turned round: copies of 3 bytes end within 800, so at most 3 of the 40 are away.
+TEST(LaneBoundTest, BoundsThePeakWithinATime) {
+  const Problem problem = fourSaved();
+  const Graph graph(problem);
+  CutBound cuts(graph);
+  const Lanes lanes = slow(100);
+  LaneBound bound(graph, cuts, lanes);
+  EXPECT_EQ(bound.peakWithin(800, 40, 12), 37);
+  EXPECT_EQ(bound.peakWithin(500 + 2000, 40, 12), 20);
+  EXPECT_EQ(bound.peakWithin(800, 30, 12), 30) << "not above what is known";
+}
+
 // Tests that the bound falls with faster links and larger memories, to that without slow memory
 // where nothing can travel.
 TEST(LaneBoundTest, LiesBetweenTheLeastTimeAndTheCutBound) {

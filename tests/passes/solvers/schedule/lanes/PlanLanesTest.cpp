@@ -74,6 +74,9 @@ TEST(PlanLanesTest, IsLegalAndNoWorseThanRecomputation) {
       ASSERT_EQ(replay.slowPeakBytes, result.slowPeakBytes);
       ASSERT_GE(result.time, result.bound()) << "seed " << seed << " at " << percent;
       ASSERT_GE(result.peakBytes, result.peakBound);
+      const Bytes withinTime = planner.peakWithinTime(result, lanes);
+      ASSERT_LE(withinTime, result.peakBytes);
+      ASSERT_GE(withinTime, result.peakBound);
       fetched += result.bytesIn > 0;
     }
   }
