@@ -136,14 +136,16 @@ def plan(stowage: str, model: onnx.ModelProto, flags: list[str]) -> tuple[int, f
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", default=list(KINDS), choices=[*KINDS, []], metavar="KIND")
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}; default: all")
     parser.add_argument("--commands", default="1000,10000,50000", help="of a training step, about")
     parser.add_argument("--flags", default="", help="of `stowage plan`")
     parser.add_argument("--stowage", default=str(ROOT / "build/release/bin/stowage"))
     parser.add_argument("-o", "--output", type=Path, help="a file for the table, else standard output")
     args = parser.parse_args()
+    if unknown := [kind for kind in args.kinds if kind not in KINDS]:
+        parser.error(f"{', '.join(unknown)} is no kind; expected {', '.join(KINDS)}")
     lines = ["| kind | commands | processor s | s for 1,000 commands |", "|---|---:|---:|---:|"]
-    for kind in args.kinds:
+    for kind in args.kinds or KINDS:
         build, per_layer = KINDS[kind]
         for wanted in map(int, args.commands.split(",")):
             commands, seconds = plan(args.stowage, build(max(wanted // per_layer, 1)), shlex.split(args.flags))
