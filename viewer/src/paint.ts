@@ -481,7 +481,7 @@ export class MapPainter {
       context.fillText(groupDigits(step), Math.min(Math.max(xOf(step), regions.left + 4), regions.left + regions.width - 14),
         regions.axisTop + 18);
     context.textAlign = "right";
-    context.fillText("step", regions.left - 8, regions.axisTop + 18);
+    context.fillText("command", regions.left - 8, regions.axisTop + 18);
     context.textAlign = "left";
   }
 
