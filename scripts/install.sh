@@ -8,6 +8,7 @@
 #   scripts/install.sh wheel    what building and packing a wheel need (scripts/wheel.sh), and trying it in other systems
 #   scripts/install.sh python   PyTorch of today from PyPI, in the virtual environment build/python, for the tests of
 #                               the Python package: 5.7 GB on the disk, which takes some minutes
+#   scripts/install.sh adapters PEFT and what its tests of the night take beside it, in build/adapters
 #
 # Needs root, or sudo. Made for Debian 12; LLVM 22 comes from its security suite.
 set -euo pipefail
@@ -52,13 +53,18 @@ build) packages=("${build_packages[@]}") ;;
 all) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
 asan) packages=("${build_packages[@]}" "${test_packages[@]}" libclang-rt-22-dev) ;;
 wheel) packages=("${build_packages[@]}" "${wheel_packages[@]}") ;;
-python) packages=(python3-venv) ;;
-*) fail "unknown set \"$1\"; known are build, all, asan, wheel and python" ;;
+python | adapters) packages=(python3-venv) ;;
+*) fail "unknown set \"$1\"; known are build, all, asan, wheel, python and adapters" ;;
 esac
 
 # What the tests of the Python package run with; PyPI's PyTorch brings CUDA's libraries along, needed or not.
 pins=(torch==2.15.0 torchvision==0.29.2 timm==1.0.31 transformers==5.23.0 onnx==1.23.2 onnxscript==0.7.2
   tensorboard==2.21.0)
+
+# A folder of its own, so that no other test sees them; what else they need is in build/python.
+adapter_pins=(peft==0.21.2 accelerate==1.15.0 diffusers==0.42.1 bitsandbytes==0.50.2 requests==2.34.2 urllib3==2.8.0
+  certifi==2026.10.19.post1 idna==3.20
+  charset_normalizer==3.5.3 importlib_metadata==10.2.0 zipp==4.1.2 lazy_importer==0.1.0)
 
 # The virtual environment appears whole or not at all; nothing happens when it has the pinned versions.
 make_python() {
@@ -80,8 +86,22 @@ make_python() {
   echo "${pins[*]}" >"$place/pins"
   echo "install.sh: $place has ${pins[*]}"
 }
+make_adapters() {
+  make_python
+  local place=build/adapters
+  if [ "$(cat "$place/pins" 2>/dev/null)" != "${adapter_pins[*]}" ]; then
+    rm -rf "$place"
+    timeout 600 build/python/bin/python -m pip install -q --no-cache-dir --disable-pip-version-check --no-deps --target "$place" "${adapter_pins[@]}" || {
+      rm -rf "$place"
+      fail "pip could not install ${adapter_pins[*]}; check the network"
+    }
+    echo "${adapter_pins[*]}" >"$place/pins"
+  fi
+  echo "install.sh: $place has ${adapter_pins[*]}"
+}
 finish() {
   [ "$what" != python ] || make_python
+  [ "$what" != adapters ] || make_adapters
   exit 0
 }
 

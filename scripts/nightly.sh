@@ -20,6 +20,7 @@ for part in "$@"; do
   release)
     scripts/install.sh
     scripts/install.sh python || echo "nightly.sh: going on without PyTorch of today" >&2
+    scripts/install.sh adapters || echo "nightly.sh: going on without PEFT" >&2
     scripts/build.sh release
     ctest --test-dir build/release -C nightly -L nightly --output-on-failure -j "$(nproc)"
     ;;

@@ -1,0 +1,218 @@
+"""PEFT's adapters beside PEFT itself: small models without pretrained weights, losses in float32 and bf16, and adapters that PEFT takes back by name.
+
+Run in the environment of scripts/install.sh python, with peft, and diffusers for the U-Net and bitsandbytes for bases in 4 bits; a case whose library is missing is
+skipped. STOWAGE_BINARY names the compiler.
+"""
+
+import contextlib
+import copy
+import importlib.util
+import os
+import unittest
+from typing import Any, Callable
+
+import stowage
+import torch
+import torch.nn as nn
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is fetched
+
+RATE, STEPS, WORDS = 0.1, 6, 96
+
+
+def has(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+class OwnLoss(nn.Module):
+    """A model of Transformers that is given labels."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, **inputs: torch.Tensor) -> "dict[str, torch.Tensor]":
+        return {"loss": self.model(**inputs).loss}
+
+
+class TextLoss(OwnLoss):
+    def forward(self, input_ids: torch.Tensor, labels: torch.Tensor) -> "dict[str, torch.Tensor]":
+        return {"loss": self.model(input_ids=input_ids, labels=labels).loss}
+
+
+class SpeechLoss(OwnLoss):
+    def forward(self, input_features: torch.Tensor, labels: torch.Tensor) -> "dict[str, torch.Tensor]":
+        return {"loss": self.model(input_features=input_features, labels=labels).loss}
+
+
+class NoiseLoss(OwnLoss):
+    """What a diffusion model learns: the noise in an image."""
+
+    def forward(self, noisy: torch.Tensor, times: torch.Tensor, words: torch.Tensor, noise: torch.Tensor) -> "dict[str, torch.Tensor]":
+        found = self.model(noisy, times, encoder_hidden_states=words, return_dict=False)[0]
+        return {"loss": nn.functional.mse_loss(found.float(), noise)}
+
+
+def texts(rows: int = 2, tokens: int = 12) -> "dict[str, torch.Tensor]":
+    ids = torch.randint(3, WORDS, (rows, tokens))
+    return {"input_ids": ids, "labels": ids.clone()}
+
+
+def decoder(kind: str, head: str = "ForCausalLM", **settings: Any) -> nn.Module:
+    import transformers
+
+    return getattr(transformers, kind + head)(getattr(transformers, f"{kind}Config")(vocab_size=WORDS, use_cache=False, **settings))
+
+
+LLAMA = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "max_position_embeddings": 32}  # fmt: skip
+
+
+def t5() -> nn.Module:
+    import transformers
+
+    return transformers.T5ForConditionalGeneration(transformers.T5Config(vocab_size=WORDS, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4,
+                                                                         dropout_rate=0.0, use_cache=False, decoder_start_token_id=0))  # fmt: skip
+
+
+def whisper() -> nn.Module:
+    import transformers
+
+    return transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(
+        vocab_size=WORDS, num_mel_bins=16, d_model=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
+        encoder_ffn_dim=128, decoder_ffn_dim=128, max_source_positions=20, max_target_positions=32, dropout=0.0, attention_dropout=0.0,
+        activation_dropout=0.0, use_cache=False, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+        suppress_tokens=None, begin_suppress_tokens=None))  # fmt: skip
+
+
+def unet() -> nn.Module:
+    import diffusers
+
+    return diffusers.UNet2DConditionModel(sample_size=16, in_channels=4, out_channels=4, layers_per_block=1, block_out_channels=(32, 64),
+                                          down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+                                          up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"), cross_attention_dim=32, attention_head_dim=8,
+                                          norm_num_groups=8)  # fmt: skip
+
+
+#: Model, adapted layers, its loss, a batch.
+CASES: "dict[str, tuple[Callable[[], nn.Module], list[str], type, Callable[[], dict[str, torch.Tensor]]]]" = {
+    "llama": (lambda: decoder("Llama", **LLAMA), ["q_proj", "v_proj"], TextLoss, texts),
+    "qwen2": (lambda: decoder("Qwen2", **LLAMA), ["q_proj", "v_proj"], TextLoss, texts),
+    "mistral": (lambda: decoder("Mistral", **LLAMA), ["q_proj", "v_proj"], TextLoss, texts),
+    "gpt2": (lambda: decoder("GPT2", "LMHeadModel", n_positions=32, n_embd=64, n_layer=2, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0), ["c_attn"], TextLoss, texts),
+    "t5": (t5, ["q", "v"], TextLoss, texts),
+    "whisper": (whisper, ["q_proj", "v_proj"], SpeechLoss,
+                lambda: {"input_features": torch.randn(2, 16, 40), "labels": torch.randint(3, WORDS, (2, 10))}),
+    "unet": (unet, ["to_q", "to_k", "to_v", "to_out.0"], NoiseLoss,
+             lambda: {"noisy": torch.randn(2, 4, 16, 16), "times": torch.tensor([10, 500]), "words": torch.randn(2, 7, 32),
+                      "noise": torch.randn(2, 4, 16, 16)}),
+}  # fmt: skip
+#: Those over bitsandbytes' matrices of 4 bits.
+QUANTIZED = ("llama", "qwen2", "mistral")
+
+
+def adapted(base: nn.Module, layers: "list[str]") -> nn.Module:
+    import peft
+
+    model = peft.get_peft_model(base, peft.LoraConfig(r=4, lora_alpha=8, target_modules=layers))
+    generator = torch.Generator().manual_seed(1)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:  # else the gradients of the first step are 0 for half of the adapters
+            parameter.data = 0.02 * torch.randn(parameter.shape, generator=generator)
+    return model
+
+
+def train(module: nn.Module, batch: "dict[str, torch.Tensor]", halves: bool) -> "list[float]":
+    optimizer = torch.optim.SGD([parameter for parameter in module.parameters() if parameter.requires_grad], RATE)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16) if halves else contextlib.nullcontext():
+            loss = module(**batch)["loss"]
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def adapters_of(module: nn.Module) -> "dict[str, torch.Tensor]":
+    import peft
+
+    return {name: value.detach().clone() for name, value in peft.get_peft_model_state_dict(module.model).items()}
+
+
+@unittest.skipUnless(has("peft"), "needs peft")
+class Adapters(unittest.TestCase):
+    def beside_peft(self, module: nn.Module, batch: "dict[str, torch.Tensor]", ours: nn.Module, **options: Any) -> None:
+        """`module` trained by PyTorch, `ours` by Stowage, from which PEFT takes the adapters back."""
+        import peft
+
+        halves = options.get("precision") == "bf16"
+        fresh = copy.deepcopy(module)
+        start = adapters_of(module)
+        module.train()
+        expected = train(module, batch, halves)
+        with stowage.compile(ours, batch, optimizer=f"sgd:lr={RATE}", threads=2, check=False, dynamic_batch=False, **options) as step:
+            found = [step(batch) for _ in range(STEPS)]
+            learned = step.state_dict()
+        for low, other in zip(found, expected):
+            self.assertAlmostEqual(low, other, delta=(1e-2 if halves else 1e-5) * abs(other))
+        # The names of PEFT's files: without that of the adapter.
+        adapters = {name.removeprefix("model.").replace(".default", ""): value for name, value in learned.items() if "lora_" in name}
+        result = peft.set_peft_model_state_dict(fresh.model, adapters)
+        self.assertEqual(list(result.unexpected_keys), [])
+        self.assertFalse([name for name in result.missing_keys if "lora_" in name])
+        taken, trained = adapters_of(fresh), adapters_of(module)
+        self.assertEqual(taken.keys(), trained.keys())
+        self.assertGreater(len(taken), 0)
+        for name, value in taken.items():
+            moved = (trained[name] - start[name]).abs().max().item()
+            self.assertGreater(moved, 0, name)
+            difference = (value - trained[name]).abs().max().item()
+            self.assertLessEqual(difference, (0.2 if halves else 2e-3) * moved + 1e-7, name)
+
+    def one(self, name: str, **options: Any) -> None:
+        make, layers, loss, batch = CASES[name]
+        torch.manual_seed(0)
+        module = loss(adapted(make(), layers))
+        self.beside_peft(module, batch(), copy.deepcopy(module), **options)
+
+    def test_quantized(self) -> None:
+        """Over bitsandbytes' Linear4bit, whose rule Stowage's nf4 follows; embeddings and heads stay as they are."""
+        if not has("bitsandbytes"):
+            self.skipTest("needs bitsandbytes")
+        import bitsandbytes
+
+        for name in QUANTIZED:
+            with self.subTest(name):
+                make, layers, loss, batch = CASES[name]
+                torch.manual_seed(0)
+                base = make()
+                ours, four = loss(adapted(copy.deepcopy(base), layers)), copy.deepcopy(base)
+                for path, layer in list(four.named_modules()):
+                    if isinstance(layer, nn.Linear) and path != "lm_head":
+                        small = bitsandbytes.nn.Linear4bit(layer.in_features, layer.out_features, bias=layer.bias is not None,
+                                                           compute_dtype=torch.float32, compress_statistics=True, quant_type="nf4")  # fmt: skip
+                        small.load_state_dict(layer.state_dict())
+                        four.set_submodule(path, small.to("cpu"))
+                theirs = loss(adapted(four, layers))
+                theirs.load_state_dict({key: value for key, value in ours.state_dict().items() if "lora_" in key}, strict=False)
+                wide = [key for key, _ in ours.named_parameters() if "base_layer" not in key and ("lm_head" in key or "embed" in key)]
+                self.beside_peft(theirs, batch(), ours, frozen=",".join(["nf4"] + [f"{key}:f32" for key in wide]))
+
+
+def add_cases() -> None:
+    for name in CASES:
+        for precision in ("f32", "bf16"):
+            def case(self: Adapters, name: str = name, precision: str = precision) -> None:
+                if name == "unet" and not has("diffusers"):
+                    self.skipTest("needs diffusers")
+                self.one(name, precision=precision)
+
+            setattr(Adapters, f"test_{name}_{precision}", case)
+
+
+add_cases()
+
+if __name__ == "__main__":
+    unittest.main()
