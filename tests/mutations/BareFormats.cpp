@@ -6,8 +6,10 @@
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Json.h"
 #include "ir/plan/schedule/Verify.h"
+#include "ir/plan/schedule/VerifyLanes.h"
 #include "passes/solvers/pack/PackBuffers.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
+#include "passes/solvers/schedule/lanes/PlanLanes.h"
 
 #include <stdexcept>
 
@@ -28,10 +30,27 @@ void usePackProblem(const std::string &bytes, const std::string &path) {
     throw std::runtime_error("the height is below its bound");
 }
 
+void useLanes(const schedule::Problem &problem, const schedule::Lanes &lanes,
+              const schedule::PlanOptions &options) {
+  schedule::LanePlanner planner(problem, options);
+  const Bytes budget = schedule::percentOf(planner.inputOrderPeak(), 70);
+  const schedule::LanePlanResult result = planner.plan(budget, lanes);
+  if (!result.solution)
+    return;
+  const schedule::LaneReplay replay = schedule::verify(problem, lanes, *result.solution, budget);
+  if (replay.fault)
+    throw std::runtime_error("the schedule with copies is wrong: " + *replay.fault);
+  if (replay.time < result.bound())
+    throw std::runtime_error("the schedule with copies is faster than its bound");
+}
+
 void useScheduleProblem(const std::string &bytes, const std::string &path) {
-  const schedule::Problem problem = schedule::parse(bytes, path);
+  const schedule::ProblemFile file = schedule::parseFile(bytes, path);
+  const schedule::Problem &problem = file.problem;
   schedule::PlanOptions options;
   options.effort = 0;
+  if (file.lanes)
+    return useLanes(problem, *file.lanes, options);
   schedule::Planner planner(problem, options);
   const Bytes budget = schedule::percentOf(planner.inputOrderPeak(), 70);
   const schedule::PlanResult result = planner.plan(budget);
@@ -69,6 +88,8 @@ std::vector<Format> bareFormats() {
        Content::Text,
        {{"mixed", schedule::print(schedule::generateMixed(3, 6))},
         {"a chain", schedule::print(schedule::unitChainStep(5))},
+        {"slow memory",
+         schedule::print(schedule::unitChainStep(4), {{2, 1, 1}, {1, 1, 0}, 3, {1}})},
         {"node-link", nodeLink}},
        useScheduleProblem,
        200,
