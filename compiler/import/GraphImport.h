@@ -381,6 +381,7 @@ void addFunctionRules(RuleTable &table);
 void addIndexRules(RuleTable &table);
 void addLogicRules(RuleTable &table);
 void addOrderRules(RuleTable &table);
+void addQuantizedRules(RuleTable &table);
 void addRandomRules(RuleTable &table);
 void addLinearRules(RuleTable &table);
 void addLossRules(RuleTable &table);

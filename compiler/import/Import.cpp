@@ -28,6 +28,7 @@ const RuleTable &allRules() {
     addIndexRules(rules);
     addLogicRules(rules);
     addOrderRules(rules);
+    addQuantizedRules(rules);
     addRandomRules(rules);
     addLinearRules(rules);
     addLossRules(rules);

@@ -42,7 +42,7 @@ private:
   InputFile open() const;
   void parse(::onnx::ModelProto &proto);
   Tensor tensor(::onnx::TensorProto &proto) const;
-  std::string elements(::onnx::TensorProto &proto, int64_t count) const;
+  std::string elements(::onnx::TensorProto &proto, int64_t size) const;
   std::string externalData(const ::onnx::TensorProto &proto, int64_t sizeBytes) const;
   void requireInside(const fs::path &file, const std::string &what) const;
   NodeAttribute attribute(::onnx::AttributeProto &proto) const;
@@ -190,10 +190,32 @@ template <typename Stored, typename Field> std::string narrowed(const Field &val
   return bytes;
 }
 
-std::string Loader::elements(::onnx::TensorProto &proto, int64_t count) const {
+/// The type of 8 bits that numbers of 4 are held in; absent for other types.
+std::optional<ElementType> heldInEightBits(int32_t type) {
+  constexpr int32_t uint4 = 21, int4 = 22; // since ONNX 1.16
+  if (type == int4)
+    return ElementType::Int8;
+  if (type == uint4)
+    return ElementType::UInt8;
+  return std::nullopt;
+}
+
+/// `count` numbers of 4 bits, two in a byte, the lower half first, in a byte each.
+std::string unpacked(const std::string &packed, int64_t count, bool isSigned) {
+  std::string bytes;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto byte = static_cast<uint8_t>(packed[static_cast<size_t>(i / 2)]);
+    const int bits = i % 2 ? byte >> 4 : byte & 15;
+    bytes += static_cast<char>(isSigned && bits > 7 ? bits - 16 : bits);
+  }
+  return bytes;
+}
+
+/// As the file has them; `size` bytes where they lie in another file.
+std::string Loader::elements(::onnx::TensorProto &proto, int64_t size) const {
   auto type = static_cast<ElementType>(proto.data_type());
   if (proto.data_location() == ::onnx::TensorProto::EXTERNAL)
-    return externalData(proto, count * *byteWidthOf(type));
+    return externalData(proto, size);
   if (proto.has_raw_data())
     return std::move(*proto.mutable_raw_data());
   switch (type) {
@@ -274,15 +296,20 @@ Tensor Loader::tensor(::onnx::TensorProto &proto) const {
   result.bytes = std::make_shared<std::string>();
   std::optional<int64_t> count = checkedElementCount(result.shape);
   std::optional<int64_t> width = byteWidthOf(result.type);
+  const std::optional<ElementType> held = heldInEightBits(proto.data_type());
   if (!count)
     fail("tensor '" + proto.name() + "' has a negative or too large dimension");
-  if (!width) // kept without data: only its use is an obstacle
+  if (!width && !held) // kept without data: only its use is an obstacle
     return result;
-  *result.bytes = elements(proto, *count);
-  if (static_cast<int64_t>(result.bytes->size()) != *count * *width)
+  const int64_t size = held ? (*count + 1) / 2 : *count * *width;
+  *result.bytes = elements(proto, size);
+  if (static_cast<int64_t>(result.bytes->size()) != size)
     fail(absl::StrCat("tensor '", proto.name(), "' holds ", result.bytes->size(),
-                      " bytes, its shape and type (", nameOf(result.type), ") call for ",
-                      *count * *width));
+                      " bytes, its shape and type (", nameOf(result.type), ") call for ", size));
+  if (held) {
+    *result.bytes = unpacked(*result.bytes, *count, *held == ElementType::Int8);
+    result.type = *held;
+  }
   return result;
 }
 

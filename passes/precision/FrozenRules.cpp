@@ -44,7 +44,9 @@ llvm::MapVector<StringAttr, SmallVector<BlockArgument>> frozenParameters(ModuleO
   for (auto graph : module.getOps<func::FuncOp>())
     for (BlockArgument argument : graph.getArguments()) {
       const unsigned index = argument.getArgNumber();
-      if (kindOfArgument(graph, index) == ArgumentKind::Frozen)
+      // Whole numbers have a scheme of their own already.
+      if (kindOfArgument(graph, index) == ArgumentKind::Frozen &&
+          isa<FloatType>(tensorType(argument).getElementType()))
         parameters[graph.getArgAttrOfType<StringAttr>(index, kNameAttr)].push_back(argument);
     }
   return parameters;

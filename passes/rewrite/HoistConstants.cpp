@@ -5,6 +5,7 @@
 #include "ir/StowShapeOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -28,13 +29,20 @@ struct HoistConstantsPass : impl::HoistConstantsPassBase<HoistConstantsPass> {
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>()) {
       int64_t number = 0;
+      llvm::StringSet<> names;
       for (auto constant : llvm::make_early_inc_range(graph.getOps<ConstantOp>())) {
         if (foldsIntoKernels(constant))
           continue;
         Builder builder(&getContext());
         NamedAttrList attributes;
-        attributes.set(kNameAttr, builder.getStringAttr("constant_" + Twine(number++)));
-        attributes.set(kKindAttr, ArgumentKindAttr::get(&getContext(), ArgumentKind::Statistic));
+        // Whole numbers of a weight are that weight's, by its name; where several read it, the first.
+        auto weight = constant->getAttrOfType<StringAttr>(kNameAttr);
+        const bool isWeight = weight && names.insert(weight.getValue()).second;
+        attributes.set(kNameAttr,
+                       isWeight ? weight : builder.getStringAttr("constant_" + Twine(number++)));
+        attributes.set(kKindAttr,
+                       ArgumentKindAttr::get(&getContext(), weight ? ArgumentKind::Frozen
+                                                                   : ArgumentKind::Statistic));
         attributes.set(kInitAttr, constant.getValue());
         attributes.set(kUnsavedAttr, builder.getUnitAttr());
         unsigned index = graph.getNumArguments();

@@ -30,7 +30,8 @@ def HoistConstantsPass : Pass<"stow-hoist-constants", "::mlir::ModuleOp"> {
   let description = [{
     A constant folds into the kernels that read it when it is a splat and only elementwise ops read
     it. Every other constant becomes an argument of kind `statistic` that carries its value as
-    `stow.init`, so that it has a planned place like all other memory.
+    `stow.init`, so that it has a planned place like all other memory. One with a `stow.name`, whole numbers of a weight
+    that arrived quantized, is of kind `frozen` and has that name.
 
     Requires: the model form.
     Ensures: every remaining stow.constant is a splat read by elementwise ops only.

@@ -46,3 +46,16 @@ func.func @model(%x: tensor<2x2xf32> {stow.name = "x", stow.kind = #stow.kind<in
   %s = stow.add %y, %a : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   return %s, %b : tensor<2x2xf32>, tensor<2xf32>
 }
+
+// -----
+
+// Tests that whole numbers of a weight that arrived quantized are a frozen parameter of its name, and another reader's a copy without.
+// CHECK-LABEL: func.func @model
+// CHECK-SAME: {stow.init = dense<1> : tensor<2xi8>, stow.kind = #stow.kind<frozen>, stow.name = "w", stow.unsaved}
+// CHECK-SAME: {stow.init = dense<2> : tensor<2xi8>, stow.kind = #stow.kind<frozen>, stow.name = "constant_0", stow.unsaved}
+// CHECK-NOT: stow.constant
+func.func @model(%x: tensor<2xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<2xi8> {stow.name = "y"}, tensor<2xi8> {stow.name = "z"}) attributes {stow.role = #stow.role<model>} {
+  %a = stow.constant {stow.name = "w"} dense<1> : tensor<2xi8>
+  %b = stow.constant {stow.name = "w"} dense<2> : tensor<2xi8>
+  return %a, %b : tensor<2xi8>, tensor<2xi8>
+}
