@@ -189,6 +189,7 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createPadLogitsPass(target));
   manager.addPass(createAssignLayoutsPass(target));
   manager.addPass(createCSEPass());
+  manager.addPass(createReadCodesPass(target));
   manager.addPass(createFuseNormPoolPass(target));
   manager.addPass(createSplitBatchNormPass(target));
   manager.addPass(createScatterIntoSumsPass());

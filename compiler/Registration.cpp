@@ -102,6 +102,7 @@ void stow::registerPasses() {
   registerPass([] { return createAssignPrecisionPass(backend->target()); });
   registerPass([] { return createAssignLayoutsPass(backend->target()); });
   registerPass([] { return createConsumeProductsPass(backend->target()); });
+  registerPass([] { return createReadCodesPass(backend->target()); });
   registerPass([] { return createFuseNormPoolPass(backend->target()); });
   registerPass([] { return createSplitBatchNormPass(backend->target()); });
   registerPass([] { return createFuseEpiloguesPass(backend->target()); });

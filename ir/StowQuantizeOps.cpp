@@ -34,6 +34,30 @@ LogicalResult DequantizeOp::verify() {
   return success();
 }
 
+LogicalResult CodedMatmulOp::verify() {
+  const std::optional<Quantization> scheme = quantizationNamed(getScheme());
+  if (!scheme) // C1
+    return emitOpError() << "expects \"nf4\" or \"int8\" as its scheme, found \"" << getScheme()
+                         << "\"";
+  RankedTensorType a = tensorType(getA()), packed = tensorType(getPacked()), y = tensorType(getY());
+  if (a.getRank() < 1 || a.getRank() != y.getRank() ||
+      a.getShape().drop_back() != y.getShape().drop_back()) // C3
+    return emitOpError() << "expects the leading dimensions of " << a << ", found " << y;
+  const int64_t elements = a.getShape().back() * y.getShape().back();
+  if (!isQuantizable(elements) || !packed.getElementType().isInteger(8) || packed.getRank() != 1 ||
+      packed.getNumElements() != partsOf(*scheme, elements).size) // C2
+    return emitOpError() << "expects the bytes of " << a.getShape().back() << " x "
+                         << y.getShape().back() << " numbers in " << getScheme() << ", found "
+                         << packed;
+  return success();
+}
+
+/// As of a product.
+double CodedMatmulOp::getFlops() {
+  return 2.0 * static_cast<double>(tensorType(getY()).getNumElements()) *
+         static_cast<double>(tensorType(getA()).getShape().back());
+}
+
 DictionaryAttr quantizedAttr(MLIRContext *context, Quantization scheme, RankedTensorType numbers) {
   Builder builder(context);
   return builder.getDictionaryAttr(

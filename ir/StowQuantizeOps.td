@@ -21,6 +21,22 @@ def Stow_DequantizeOp : Stow_Op<"dequantize", [Stow_HasFlops]> {
   let hasVerifier = 1;
 }
 
+def Stow_CodedMatmulOp : Stow_Op<"coded_matmul", [Stow_HasFlops]> {
+  let summary = "A product of few rows with a quantized weight";
+  let description = [{
+    `a` [..., K] times the matrix that the bytes of `packed` stand for, [K, N] or, with `transpose_b`, [N, K]: the matmul of a
+    dequantize, whose numbers are nowhere in memory (stow-read-codes).
+    C1: `scheme` is known; C2: `packed` has the bytes of K x N numbers; C3: y has a's leading dimensions and N columns.
+    ```mlir
+    %y = stow.coded_matmul %a, %packed {scheme = "nf4", transpose_b = true}
+        : (tensor<2x128xf32>, tensor<8456xi8>) -> tensor<2x128xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$a, Stow_Tensor:$packed, StrAttr:$scheme, BoolAttr:$transpose_b);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
 def Stow_DequantizeStateOp : Stow_Op<"dequantize_state", [Stow_HasFlops]> {
   let summary = "An optimizer's state in 8 bits as numbers";
   let description = [{

@@ -13,6 +13,7 @@
 #include "ir/StowShapeOps.h"
 #include "ir/StowStatisticsOps.h"
 #include "runtime/base/Error.h"
+#include "runtime/host/CodedProduct.h"
 #include "runtime/host/Library.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -37,6 +38,17 @@ bool isChannelsLast(Value value) {
   return type.getShape()[1] > 1 && layoutOf(type) == channelsLastLayout(type.getRank());
 }
 
+/// Loops read codes for few rows of f32, all row-major.
+bool readsCodes(CodedMatmulOp product) {
+  for (Value value : {Value(product.getA()), Value(product.getY())})
+    if (const RankedTensorType type = tensorType(value);
+        !type.getElementType().isF32() || !layoutOf(type).isRowMajor())
+      return false;
+  const RankedTensorType y = tensorType(product.getY());
+  return takesCodes({y.getNumElements() / y.getShape().back(), y.getShape().back(),
+                     tensorType(product.getA()).getShape().back(), product.getTransposeB()});
+}
+
 /// What loops of the host pool without storing it: positions in a window are bytes.
 bool takesNormPool(Value x, Value pooled, Value saved) {
   return isChannelsLast(x) && isChannelsLast(pooled) &&
@@ -54,6 +66,7 @@ StringRef HostTarget::libraryCall(Operation *op) const {
       .Case([](Conv2dGradInputOp) { return "convolution_grad_input"; })
       .Case([](Conv2dGradWeightOp) { return "convolution_grad_weight"; })
       .Case([](MatmulOp) { return "matmul"; })
+      .Case([](CodedMatmulOp product) { return readsCodes(product) ? "coded_matmul" : ""; })
       .Case([&](ProductMapOp product) {
         const std::optional<ProductForm> form = proofs.formOf(product);
         return form ? callOf(*form) : "";

@@ -4,6 +4,7 @@
 #include "ir/StowLinearOps.h"
 #include "ir/StowNormPoolOps.h"
 #include "ir/StowPoolOps.h"
+#include "ir/StowQuantizeOps.h"
 
 using namespace mlir;
 
@@ -51,6 +52,8 @@ Command libraryCommand(Operation *op, StringRef call) {
       addAttribute(command, attribute.getName(), attribute.getValue());
   if (isa<Conv2dOp, MatmulOp>(op))
     command.ints["has_bias"] = {op->getNumOperands() == 3 ? 1 : 0};
+  if (auto coded = dyn_cast<CodedMatmulOp>(op))
+    command.ints["scheme"] = {static_cast<int64_t>(*quantizationNamed(coded.getScheme()))};
   auto addPresence = [&](auto attention) {
     command.ints["has_mask"] = {attention.getMask() ? 1 : 0};
     command.ints["has_documents"] = {attention.getKeyDocuments() ? 1 : 0};

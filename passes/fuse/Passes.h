@@ -18,6 +18,7 @@ void registerFusePasses();
 /// `target` must outlive the pass.
 std::unique_ptr<mlir::Pass> createConsumeProductsPass(const Target &target);
 std::unique_ptr<mlir::Pass> createFuseNormPoolPass(const Target &target);
+std::unique_ptr<mlir::Pass> createReadCodesPass(const Target &target);
 std::unique_ptr<mlir::Pass> createSplitBatchNormPass(const Target &target);
 std::unique_ptr<mlir::Pass> createFuseEpiloguesPass(const Target &target);
 

@@ -26,6 +26,28 @@ def ExpandOuterProductsPass : Pass<"stow-expand-outer-products", "::mlir::Module
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def ReadCodesPass : Pass<"stow-read-codes", "::mlir::ModuleOp"> {
+  let summary = "Let products of few rows read the codes of quantized weights";
+  let description = [{
+    What: a matrix product whose right factor a dequantize computes for it alone becomes a coded_matmul, which reads the
+    codes, where the target has a call for it (`Target::libraryCall`): few rows, all row-major and in f32. A bias becomes an addition behind it. The
+    numbers take no memory then, and their way there and back no time.
+
+    Requires: the step form with layouts, before stow-fuse-elementwise.
+    Ensures: nothing but the number of tensors has changed; sums of such products run in the order of their loops.
+
+    ```mlir
+    %w = stow.dequantize %packed {scheme = "nf4", reading = 0 : i64} : (tensor<8456xi8>) -> tensor<128x128xf32>
+    %y = stow.matmul %a, %w {transpose_a = false, transpose_b = true} : (tensor<2x128xf32>, tensor<128x128xf32>) -> tensor<2x128xf32>
+    // becomes
+    %y = stow.coded_matmul %a, %packed {scheme = "nf4", transpose_b = true} : (tensor<2x128xf32>, tensor<8456xi8>) -> tensor<2x128xf32>
+    ```
+  }];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 def FuseElementwisePass : Pass<"stow-fuse-elementwise", "::mlir::ModuleOp"> {
   let summary = "Turn chains of elementwise ops into single kernels";
   let description = [{

@@ -2,6 +2,7 @@
 
 #include "ir/StowKernelOps.h"
 #include "ir/StowLinearOps.h"
+#include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
@@ -22,8 +23,8 @@ constexpr double kReferenceSlowdown = 300;
 /// Products and convolutions compute at the rate of what they multiply, whatever they write: 16-bit factors with sums in f32
 /// run at the 16-bit rate.
 bool multipliesOperands(Operation *op) {
-  return isa<MatmulOp, ProductMapOp, Conv2dOp, Conv2dMapOp, Conv2dGradInputOp, Conv2dGradWeightOp>(
-      op);
+  return isa<MatmulOp, CodedMatmulOp, ProductMapOp, Conv2dOp, Conv2dMapOp, Conv2dGradInputOp,
+             Conv2dGradWeightOp>(op);
 }
 
 double peakOf(const CostModel &model, Operation *op) {

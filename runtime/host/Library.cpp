@@ -48,6 +48,7 @@ constexpr Entry table[] = {
      prepareTapsGradWeight},
     {"dnnl.matmul", prepareMatMul, cutMatMul, prepareMatMulLoops},
     {"dnnl.matmul_add", prepareMatMulAdding, cutMatMul, prepareMatMulAddingLoops},
+    {"dnnl.coded_matmul", prepareCodedMatMul},
     {"dnnl.max_pool", prepareMaxPool, cutPool},
     {"dnnl.max_pool_grad", prepareMaxPoolGrad, cutPool, nullptr, windowsOverlap},
     {"dnnl.max_pool_inference", prepareMaxPoolInference, cutPool},

@@ -9,6 +9,7 @@
 //   dnnl.convolution_grad_weight src, diff_dst, diff_weights          (1)
 //   dnnl.matmul                  a, b, [bias], dst                    transpose_a transpose_b [piece]
 //   dnnl.matmul_add              a, b, dst, to which it is added      transpose_a transpose_b
+//   dnnl.coded_matmul            a, codes of b, dst                   scheme (Quantization) transpose_b
 //   dnnl.max_pool                src, dst, indices                    (2)
 //   dnnl.max_pool_grad           diff_dst, indices, diff_src          (2)
 //   dnnl.max_pool_inference      src, dst                             (2)
@@ -57,6 +58,7 @@
 // Convolutions of images smaller than their windows run in loops as well (TapLoops.h), with weights in
 // blocks of 8 inputs by 8 outputs, products of f32 that have few rows or contract few elements
 // (SkinnyProduct.h), and small ones that the library has more scratch for, with its bits (PanelProduct.h).
+// So do, in loops alone, products of few rows of f32 with codes (CodedProduct.h).
 // Attention does altogether (AttentionLoops.h), on tensors in any order and with gaps.
 //
 // Tensors may be f32 or of one 16-bit type, bf16 or f16, in any mix, biases included; vectors of

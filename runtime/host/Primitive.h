@@ -167,6 +167,8 @@ std::optional<Preparation> prepareMatMulLoops(const Command &command,
                                               const std::vector<bool> &anyLayout);
 std::optional<Preparation> prepareMatMulAddingLoops(const Command &command,
                                                     const std::vector<bool> &anyLayout);
+/// Products of few rows with a quantized matrix (CodedProduct.h).
+Preparation prepareCodedMatMul(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareMaxPool(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareMaxPoolGrad(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareMaxPoolInference(const Command &command, const std::vector<bool> &anyLayout);

@@ -51,3 +51,30 @@ func.func @case(%x: tensor<2x256xf32>, %c: tensor<2x256xi8>, %s: tensor<2xf32>) 
   %d, %t = stow.quantize_state %x, %c, %s : (tensor<2x256xf32>, tensor<2x256xi8>, tensor<2xf32>) -> (tensor<2x256xi8>, tensor<3xf32>)
   return
 }
+
+// -----
+
+// coded_matmul C1: a known scheme.
+func.func @case(%a: tensor<2x16xf32>, %x: tensor<76xi8>) {
+  // expected-error @+1 {{expects "nf4" or "int8" as its scheme, found "fp4"}}
+  %y = stow.coded_matmul %a, %x {scheme = "fp4", transpose_b = true} : (tensor<2x16xf32>, tensor<76xi8>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// C2: the bytes of the matrix.
+func.func @case(%a: tensor<2x16xf32>, %x: tensor<80xi8>) {
+  // expected-error @+1 {{expects the bytes of 16 x 8 numbers in nf4, found 'tensor<80xi8>'}}
+  %y = stow.coded_matmul %a, %x {scheme = "nf4", transpose_b = true} : (tensor<2x16xf32>, tensor<80xi8>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+// C3: rows as the left factor has them.
+func.func @case(%a: tensor<2x16xf32>, %x: tensor<76xi8>) {
+  // expected-error @+1 {{expects the leading dimensions of 'tensor<2x16xf32>', found 'tensor<3x8xf32>'}}
+  %y = stow.coded_matmul %a, %x {scheme = "nf4", transpose_b = true} : (tensor<2x16xf32>, tensor<76xi8>) -> tensor<3x8xf32>
+  return
+}

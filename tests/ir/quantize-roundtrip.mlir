@@ -11,6 +11,16 @@ func.func @dequantize(%x: tensor<76xi8>, %z: tensor<136xi8>) {
   return
 }
 
+// Tests that coded_matmul prints and parses.
+// CHECK-LABEL: func.func @coded
+func.func @coded(%a: tensor<2x3x16xf32>, %x: tensor<76xi8>, %z: tensor<136xi8>) {
+  // CHECK: stow.coded_matmul %{{.*}}, %{{.*}} {scheme = "nf4", transpose_b = true} : (tensor<2x3x16xf32>, tensor<76xi8>) -> tensor<2x3x8xf32>
+  %y = stow.coded_matmul %a, %x {scheme = "nf4", transpose_b = true} : (tensor<2x3x16xf32>, tensor<76xi8>) -> tensor<2x3x8xf32>
+  // CHECK: stow.coded_matmul %{{.*}}, %{{.*}} {scheme = "int8", transpose_b = false} : (tensor<2x3x16xf32>, tensor<136xi8>) -> tensor<2x3x8xf32>
+  %w = stow.coded_matmul %a, %z {scheme = "int8", transpose_b = false} : (tensor<2x3x16xf32>, tensor<136xi8>) -> tensor<2x3x8xf32>
+  return
+}
+
 // Tests that the ops of state print and parse.
 // CHECK-LABEL: func.func @state
 func.func @state(%x: tensor<2x256xf32>, %c: tensor<2x256xi8>, %s: tensor<2xf32>) {

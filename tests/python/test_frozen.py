@@ -214,3 +214,21 @@ class Frozen(unittest.TestCase):
                 arenas = [stowage.plan(self.module, self.ids, loss="cross-entropy", precision=precision, frozen=frozen, **options).arena_bytes
                           for frozen in ("nf4", "int8", "bf16")]
                 self.assertLess(max(arenas[:2]), arenas[2], (precision, options))
+
+    def test_few_rows_read_codes(self) -> None:
+        """Products of at most eight rows have no numbers of a matrix in the arena, and give what products of those numbers give, up to the
+        order of sums."""
+        matrices = ("wide.base.weight", "narrow.base.weight", "head.weight")
+        for scheme, rounded in (("nf4", in_nf4), ("int8", in_int8)):
+            eager = copy.deepcopy(self.module)
+            for name in matrices:
+                parameter = eager.get_parameter(name)
+                parameter.data = rounded(parameter)
+            few = {"ids": self.ids[:1], "labels": self.labels[:1]}
+            with stowage.compile(eager, few["ids"], **SETTINGS) as step:
+                expected = [step(*few.values()) for _ in range(3)]
+            with stowage.compile(self.module, few["ids"], frozen=scheme, **SETTINGS) as step:
+                for ours, theirs in zip([step(*few.values()) for _ in range(3)], expected):
+                    self.assertAlmostEqual(ours, theirs, delta=2e-6 * theirs)
+                transients = [tensor["size"] for tensor in step.plan.buffers if tensor["kind"] not in ("parameters", "frozen", "optimizer")]
+                self.assertLess(max(transients), 4 * WIDTH * 4 * WIDTH, "the numbers of a matrix")

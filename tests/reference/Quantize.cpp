@@ -23,6 +23,25 @@ std::vector<Tensor> dequantizeBytes(Operation *op, std::span<const Tensor> opera
   return {y};
 }
 
+std::vector<Tensor> multiplyCodes(Operation *op, std::span<const Tensor> operands) {
+  const std::vector<uint8_t> stored = bytesOf(operands[1]);
+  Tensor y(shapeOf(op->getResult(0)));
+  const int64_t depth = shapeOf(op->getOperand(0)).back(),
+                columns = shapeOf(op->getResult(0)).back();
+  std::vector<float> numbers(static_cast<size_t>(depth * columns));
+  dequantize(*quantizationNamed(op->getAttrOfType<StringAttr>("scheme").getValue()),
+             reinterpret_cast<const char *>(stored.data()), numbers);
+  const bool isTransposed = op->getAttrOfType<BoolAttr>("transpose_b").getValue();
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const int64_t row = static_cast<int64_t>(i) / columns,
+                  column = static_cast<int64_t>(i) % columns;
+    for (int64_t k = 0; k < depth; ++k)
+      y.values[i] += operands[0].values[row * depth + k] *
+                     numbers[isTransposed ? column * depth + k : k * columns + column];
+  }
+  return {y};
+}
+
 const StateLevels &levelsOf(Operation *op) { return StateLevels::of(op->hasAttr("nonnegative")); }
 
 std::vector<Tensor> dequantizeCodes(Operation *op, std::span<const Tensor> operands) {
@@ -50,6 +69,7 @@ std::vector<Tensor> quantizeNumbers(Operation *op, std::span<const Tensor> opera
 
 void addQuantizeRules(Rules &rules) {
   rules["stow.dequantize"] = dequantizeBytes;
+  rules["stow.coded_matmul"] = multiplyCodes;
   rules["stow.dequantize_state"] = dequantizeCodes;
   rules["stow.quantize_state"] = quantizeNumbers;
 }

@@ -1,0 +1,131 @@
+// Products of few rows with a matrix in nf4 and int8, whose codes they read, beside the library's products of the same shape in f32 and
+// bf16, in turns on one thread.
+//
+//   build/release/bin/CodedBench
+//
+// Each of a run's calls reads another matrix, so that none lies in a cache: 96 Mi elements in all. Times are medians of processor time,
+// which other load disturbs less than the clock's.
+#include "runtime/base/Parallel.h"
+#include "runtime/base/Quantization.h"
+#include "runtime/host/Library.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+using namespace stow;
+
+namespace {
+
+constexpr int64_t elementsInAll = int64_t{96} << 20;
+constexpr int runs = 15;
+
+struct Shapes {
+  int64_t rows, columns, depth;
+  bool isTransposed;
+};
+
+double processorSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// The call on matrices of its own, one after the other.
+class Calls {
+public:
+  Calls(Command command, int64_t copies) {
+    Bytes top = 0;
+    for (Operand &place : command.operands) {
+      place.offset = top;
+      top = alignUp(top + storedBytes(place.layout, place.shape, place.dtype), 64);
+    }
+    command.workspaceOffset = top;
+    command.workspaceBytes = host::queryLibrary(command, {}, 1).workspaceBytes;
+    const Bytes bytes = alignUp(top + command.workspaceBytes, 64);
+    memory = static_cast<char *>(std::aligned_alloc(64, bytes * copies));
+    std::memset(memory, 0x3c, static_cast<size_t>(bytes * copies)); // 0.01 in f32 and bf16
+    for (int64_t i = 0; i < copies; ++i)
+      calls.push_back(host::bindLibraryCall(command, memory + i * bytes, 1));
+  }
+  ~Calls() { std::free(memory); }
+  Calls(const Calls &) = delete;
+  Calls &operator=(const Calls &) = delete;
+
+  /// Of one call.
+  double milliseconds() {
+    const double begin = processorSeconds();
+    for (const auto &call : calls)
+      call->run();
+    return (processorSeconds() - begin) / static_cast<double>(calls.size()) * 1e3;
+  }
+
+private:
+  char *memory = nullptr;
+  std::vector<std::unique_ptr<host::LibraryCall>> calls;
+};
+
+Command named(const char *op, std::vector<Operand> operands,
+              std::map<std::string, std::vector<int64_t>> ints) {
+  Command command;
+  command.op = op;
+  command.name = "bench";
+  command.operands = std::move(operands);
+  command.ints = std::move(ints);
+  return command;
+}
+
+Command inFloats(const Shapes &s, DType type) {
+  const Shape w = s.isTransposed ? Shape{s.columns, s.depth} : Shape{s.depth, s.columns};
+  return named(
+      "dnnl.matmul",
+      {{0, type, {s.rows, s.depth}, {}}, {0, type, w, {}}, {0, type, {s.rows, s.columns}, {}}},
+      {{"transpose_b", {s.isTransposed}}});
+}
+
+Command inCodes(const Shapes &s, Quantization scheme) {
+  const Bytes bytes = partsOf(scheme, s.columns * s.depth).size;
+  return named("dnnl.coded_matmul",
+               {{0, DType::F32, {s.rows, s.depth}, {}},
+                {0, DType::U8, {bytes}, {}},
+                {0, DType::F32, {s.rows, s.columns}, {}}},
+               {{"scheme", {static_cast<int64_t>(scheme)}}, {"transpose_b", {s.isTransposed}}});
+}
+
+void compare(const Shapes &s) {
+  const int64_t copies = std::max<int64_t>(1, elementsInAll / (s.columns * s.depth));
+  Calls full(inFloats(s, DType::F32), copies), low(inFloats(s, DType::BF16), copies),
+      nf4(inCodes(s, Quantization::Nf4), copies), int8(inCodes(s, Quantization::Int8), copies);
+  std::vector<double> times[4];
+  for (int run = 0; run < runs; ++run)
+    for (size_t i = 0; Calls *calls : {&full, &low, &nf4, &int8})
+      times[i++].push_back(calls->milliseconds());
+  double medians[4];
+  for (int i = 0; i < 4; ++i) {
+    std::ranges::sort(times[i]);
+    medians[i] = times[i][runs / 2];
+  }
+  std::printf("| %lld x %lld x %lld%s | %.3f | %.3f | %.3f | %.3f | %.2f | %.2f |\n",
+              static_cast<long long>(s.rows), static_cast<long long>(s.columns),
+              static_cast<long long>(s.depth), s.isTransposed ? ", transposed" : "", medians[0],
+              medians[1], medians[2], medians[3], medians[2] / std::min(medians[0], medians[1]),
+              medians[3] / std::min(medians[0], medians[1]));
+  std::fflush(stdout);
+}
+
+} // namespace
+
+int main() {
+  setThreads(1);
+  std::printf("| rows x columns x contracted | f32, ms | bf16 | nf4 | int8 | nf4 by the faster of "
+              "both | int8 |\n"
+              "|---|---:|---:|---:|---:|---:|---:|\n");
+  for (bool isTransposed : {true, false})
+    for (auto [columns, depth] :
+         {std::pair<int64_t, int64_t>{1024, 1024}, {4096, 4096}, {8192, 2048}, {2048, 8192}})
+      for (int64_t rows : {1, 2, 4, 8})
+        compare({rows, columns, depth, isTransposed});
+  return 0;
+}

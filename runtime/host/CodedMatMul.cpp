@@ -1,0 +1,36 @@
+// Products of few rows with a quantized matrix: what the loops of CodedProduct.h need of a command.
+#include "runtime/host/CodedProduct.h"
+#include "runtime/host/Primitive.h"
+
+namespace stow::host {
+
+Preparation prepareCodedMatMul(const Command &command, const std::vector<bool> &anyLayout) {
+  const Call call(command, anyLayout, {"a", "codes", "dst"});
+  const Shape &a = call.shape(0), &dst = call.shape(2);
+  const int64_t scheme = call.integer("scheme");
+  if (scheme < 0 || scheme > static_cast<int64_t>(Quantization::Int8))
+    call.fail("its scheme is none");
+  for (size_t i = 0; i < command.operands.size(); ++i)
+    if (call.operand(i).dtype != (i == 1 ? DType::U8 : DType::F32) ||
+        !call.operand(i).layout.isRowMajor())
+      call.fail(call.describe(i) + " must be row-major, in f32, codes in u8");
+  if (a.empty() || dst.empty() || a.back() < 1 || dst.back() < 1)
+    call.fail("both factors must have rows");
+  const FewRows product = {elementCount(dst) / dst.back(), dst.back(), a.back(),
+                           call.integer("transpose_b") != 0};
+  const int64_t elements = product.columns * product.depth;
+  const auto given = static_cast<Quantization>(scheme);
+  if (!takesCodes(product) || elementCount(a) != product.rows * product.depth ||
+      !isQuantizable(elements) || call.shape(1) != Shape{partsOf(given, elements).size})
+    call.fail("expected at most 8 rows and the codes of a matrix whose rows are whole blocks");
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < command.operands.size(); ++i)
+    arguments.push_back({i, 0, descOf(call.operand(i).dtype, call.shape(i), {}), {}});
+  auto run = [=](const std::vector<char *> &addresses, char *, int64_t threads) {
+    multiplyCodes(product, given, reinterpret_cast<const float *>(addresses[0]), addresses[1],
+                  reinterpret_cast<float *>(addresses[2]), threads);
+  };
+  return {{}, arguments, Loops{"stow_codes", 0, run}};
+}
+
+} // namespace stow::host

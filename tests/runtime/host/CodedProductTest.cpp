@@ -1,0 +1,92 @@
+// Tests products that read codes against the same loops over the floats that they stand for, bit for bit on any number of threads, and
+// against sums in double.
+#include "runtime/host/CodedProduct.h"
+
+#include "tests/runtime/host/Draw.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <ostream>
+#include <vector>
+
+namespace stow::host::test {
+namespace {
+
+struct Case {
+  FewRows product;
+  Quantization scheme;
+};
+
+std::ostream &operator<<(std::ostream &out, const Case &c) {
+  return out << c.product.rows << "x" << c.product.columns << "x" << c.product.depth
+             << (c.product.isTransposed ? ", transposed, " : ", ") << nameOf(c.scheme);
+}
+
+class CodedProductTest : public testing::TestWithParam<Case> {};
+
+TEST_P(CodedProductTest, GivesTheBitsOfFloats) {
+  const auto [p, scheme] = GetParam();
+  ASSERT_TRUE(takesCodes(p));
+  const int64_t elements = p.columns * p.depth;
+  const std::vector<float> x = draw(p.rows * p.depth, 1), numbers = draw(elements, 2);
+  std::vector<char> stored(static_cast<size_t>(partsOf(scheme, elements).size));
+  quantize(scheme, numbers, stored.data());
+  std::vector<float> w(numbers.size()), expected(static_cast<size_t>(p.rows * p.columns));
+  dequantize(scheme, stored.data(), w);
+  multiplyFloats(p, x.data(), w.data(), expected.data(), 1);
+  for (int64_t threads : {1, 2, 3, 8}) {
+    std::vector<float> y(expected.size(), NAN);
+    multiplyCodes(p, scheme, x.data(), stored.data(), y.data(), threads);
+    EXPECT_EQ(y, expected) << threads;
+  }
+  for (int64_t row = 0; row < p.rows; ++row)
+    for (int64_t column = 0; column < p.columns; ++column) {
+      double sum = 0, size = 0;
+      for (int64_t k = 0; k < p.depth; ++k) {
+        const double term = double{x[row * p.depth + k]} *
+                            w[p.isTransposed ? column * p.depth + k : k * p.columns + column];
+        sum += term;
+        size += std::fabs(term);
+      }
+      ASSERT_NEAR(expected[row * p.columns + column], sum, 1e-6 * size);
+    }
+}
+
+TEST_P(CodedProductTest, Decodes) {
+  const auto [p, scheme] = GetParam();
+  const int64_t elements = p.columns * p.depth;
+  std::vector<char> stored(static_cast<size_t>(partsOf(scheme, elements).size));
+  quantize(scheme, draw(elements, 2), stored.data());
+  std::vector<float> w(static_cast<size_t>(elements)), found(w.size());
+  dequantize(scheme, stored.data(), w);
+  decode(scheme, elements, stored.data(), 0, elements, found.data());
+  EXPECT_EQ(found, w);
+}
+
+// Rows and columns beside whole tiles, more contracted elements than a tile has, halves that meet inside a row.
+std::vector<Case> cases() {
+  std::vector<Case> result;
+  for (Quantization scheme : {Quantization::Nf4, Quantization::Int8})
+    for (int64_t rows = 1; rows <= 8; ++rows) {
+      result.push_back({{rows, 35, 2176, true}, scheme});
+      result.push_back({{rows, 1152, 35, false}, scheme});
+    }
+  for (Quantization scheme : {Quantization::Nf4, Quantization::Int8}) {
+    result.push_back({{8, 2, 64, true}, scheme});
+    result.push_back({{5, 128, 1, false}, scheme});
+    result.push_back({{3, 1, 128, true}, scheme});
+  }
+  return result;
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, CodedProductTest, testing::ValuesIn(cases()));
+
+TEST(CodedProduct, IsForFewRowsOfWholeBlocks) {
+  EXPECT_TRUE(takesCodes({8, 3, 64, true}));
+  EXPECT_FALSE(takesCodes({9, 3, 64, true}));
+  EXPECT_FALSE(takesCodes({8, 64, 96, true}));
+  EXPECT_TRUE(takesCodes({8, 64, 96, false}));
+}
+
+} // namespace
+} // namespace stow::host::test
