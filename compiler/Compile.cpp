@@ -6,6 +6,8 @@
 #include "compiler/StepRun.h"
 #include "compiler/TensorList.h"
 #include "ir/plan/schedule/Json.h"
+#include "passes/plan/Shapes.h"
+#include "passes/plan/TimedPlan.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/LongWork.h"
@@ -69,6 +71,39 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
       plan.notes.push_back(std::move(note));
 }
 
+PlannedShape shapeOf(const StepShape &shape, const Plan &plan) {
+  return {shape.name, shape.extents, plan.arenaBytes, plan.stepSeconds, plan.extraTimeFraction};
+}
+
+/// Puts the steps of the other shapes beside that of the largest, `found`, whose module and plan `result` has.
+void addShapes(CompiledPlan &result, const StepAnswer &found, const StepQuestion &question,
+               const CompileOptions &options) {
+  ModelSteps &steps = *result.steps;
+  std::vector<PlannedShape> shapes = {shapeOf(options.shapes.front(), result.plan)};
+  Bytes withoutRecompute = result.plan.withoutRecomputeBytes;
+  for (size_t i = 1; i < options.shapes.size(); ++i) {
+    const auto shape = static_cast<int64_t>(i);
+    const StepShape &given = options.shapes[i];
+    StepAnswer other = answerForShape(steps.steps, question, found, shape,
+                                      steps.samplesIn(shape, found.step->variant.samples));
+    if (!other.choice)
+      throw Error::infeasible("in the shape " + given.name + ", beside that of " +
+                              options.shapes.front().name + ": " +
+                              refusalOf(other, steps, question, options).what());
+    reportRefusals(other.step->planner().refusals(), std::nullopt);
+    withoutRecompute = std::max(withoutRecompute, other.step->planner().keepAll().arenaBytes);
+    joinShape(*other.choice->placed, given.name, *result.module);
+    shapes.push_back(shapeOf(given, other.plan));
+  }
+  Plan joined = planOf(*result.module, found.step->costs);
+  joined.extraTimeBound = result.plan.extraTimeBound;
+  joined.tensors = std::move(result.plan.tensors);
+  joined.notes = std::move(result.plan.notes);
+  joined.withoutRecomputeBytes = withoutRecompute;
+  joined.shapes = std::move(shapes);
+  result.plan = std::move(joined);
+}
+
 /// Whether no rule of passes/plan settles an axis of the question.
 bool isSettled(const StepQuestion &question) {
   const StepVariant &asked = question.asked;
@@ -96,6 +131,28 @@ void reportRefusals(const std::vector<Refusal> &refusals, std::optional<Bytes> u
 void saveProblem(const BudgetPlanner &planner, const CompileOptions &options) {
   if (!options.saveProblemPath.empty())
     writeFile(options.saveProblemPath, schedule::print(planner.problem()));
+}
+
+void setBatches(Program &program, const CompileOptions &options) {
+  program.batch = options.import.batch.value_or(1);
+  auto inputOf = [&](bool isEvaluation, const std::string *name) -> const GraphInput * {
+    for (const GraphProgram &graph : program.graphs)
+      for (const GraphInput &input : graph.inputs)
+        if ((graph.role == GraphRole::Eval) == isEvaluation && input.role == InputRole::Data &&
+            !input.place.shape.empty() && (!name || input.name == *name))
+          return &input;
+    return nullptr;
+  };
+  if (const GraphInput *counted = inputOf(false, nullptr)) {
+    program.batch = counted->place.shape.front();
+    if (const GraphInput *evaluated = inputOf(true, &counted->name))
+      program.evaluationParts = program.batch / evaluated->place.shape.front();
+  }
+  for (const StepShape &shape : options.shapes) {
+    ProgramShape &made = program.shapes.emplace_back(shape.name, program.batch);
+    if (auto batch = shape.extents.find("batch"); batch != shape.extents.end())
+      made.batch = batch->second / program.batchesPerStep;
+  }
 }
 
 CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
@@ -139,6 +196,8 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
     writeDecisions(*found.choice->placed, found.step->costs, options.remarksPath);
   result.module = std::move(found.choice->placed);
   result.plan = std::move(found.plan);
+  if (!options.shapes.empty())
+    addShapes(result, found, question, options);
   timer.stop();
   return result;
 }

@@ -20,6 +20,10 @@ void reportRefusals(const std::vector<Refusal> &refusals, std::optional<Bytes> u
 /// Writes --save-problem. Throws Error(BadInput).
 void saveProblem(const BudgetPlanner &planner, const CompileOptions &options);
 
+/// Fills in the batch, the rows of the first input that is data, into how many parts evaluation divides it, and the batches of
+/// all shapes, of a program whose graphs have their inputs. Inputs of other sizes are read whole.
+void setBatches(Program &program, const CompileOptions &options);
+
 /// Runs the pipeline up to `options.stopAfter` (Program stops at Placed: code is the caller's).
 /// Throws Error after diagnostics have been printed. All must outlive the result. `planning` is for tests.
 CompiledPlan compileToPlan(mlir::MLIRContext &context, const CompileOptions &options,

@@ -3,8 +3,10 @@
 #include "compiler/CardVerdict.h"
 #include "compiler/Commands.h"
 #include "compiler/Compile.h"
+#include "compiler/FilledBatches.h"
 #include "compiler/Registration.h"
 #include "compiler/TensorList.h"
+#include "compiler/WorstRows.h"
 #include "ir/StepGraphs.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/LongWork.h"
@@ -35,34 +37,16 @@ std::string runtimeLibrary() {
   return library.string();
 }
 
-/// The rows of the first input that is data, and into how many parts evaluation divides them.
-/// Inputs of other sizes are read whole.
-void setBatch(Program &program, const CompileOptions &options) {
-  program.batch = options.import.batch.value_or(1);
-  auto inputOf = [&](bool isEvaluation, const std::string *name) -> const GraphInput * {
-    for (const GraphProgram &graph : program.graphs)
-      for (const GraphInput &input : graph.inputs)
-        if ((graph.role == GraphRole::Eval) == isEvaluation && input.role == InputRole::Data &&
-            !input.place.shape.empty() && (!name || input.name == *name))
-          return &input;
-    return nullptr;
-  };
-  const GraphInput *counted = inputOf(false, nullptr);
-  if (!counted)
-    return;
-  program.batch = counted->place.shape.front();
-  if (const GraphInput *evaluated = inputOf(true, &counted->name))
-    program.evaluationParts = program.batch / evaluated->place.shape.front();
-}
-
-void writeProgram(CompiledPlan &compiled, const CompileOptions &options, StageTimer &timer) {
+void writeProgram(CompiledPlan &compiled, const CompileOptions &options, bool fillsBatches,
+                  StageTimer &timer) {
   timer.start("kernels");
   auto built = compiled.backend->build(*compiled.module);
   if (failed(built))
     throw Error::badInput("compilation stopped in stage kernels");
   Program &program = built->program;
-  setBatch(program, options);
   program.batchesPerStep = batchesPerStep(*compiled.module);
+  setBatches(program, options);
+  program.fillsBatches = fillsBatches;
   program.threads = options.threads;
   program.loss = options.loss;
   program.lossOutput =
@@ -80,6 +64,12 @@ void writeProgram(CompiledPlan &compiled, const CompileOptions &options, StageTi
   timer.start("link");
   link(*input, options.outputPath);
   timer.stop();
+}
+
+void noteWorstRows(CompiledPlan &compiled, const CompileOptions &options) {
+  if (!options.worstPath.empty())
+    for (std::string &sentence : worstRows(compiled, options))
+      compiled.plan.notes.push_back(std::move(sentence));
 }
 
 void printTiming(const StageTimer &timer) {
@@ -132,8 +122,10 @@ int compile(CompileOptions &options) {
     verdict = verdictOn(context, options, compiled, *card);
     requireFit(*verdict, options.fit);
   }
+  const bool fills = !options.shapes.empty() &&
+                     fillsBatches(context, options, compiled.step->variant, *compiled.backend);
   compiled.step.reset(); // nothing is planned any more
-  writeProgram(compiled, options, timer);
+  writeProgram(compiled, options, fills, timer);
   std::string logical =
       plan.logicalBoundBytes == plan.lowerBoundBytes
           ? ""
@@ -145,6 +137,9 @@ int compile(CompileOptions &options) {
     absl::PrintF("  %s\n", references);
   if (verdict)
     absl::PrintF("  %s\n", verdictLine(*verdict));
+  for (const PlannedShape &shape : plan.shapes)
+    absl::PrintF("  %s: %s, %.3f ms per step\n", shape.name, formatBytesExact(shape.arenaBytes),
+                 1e3 * shape.stepSeconds);
   absl::PrintF("  %s\n", describe(plan.tensors));
   // What became of --accumulate, which may be no split.
   if (options.accumulate != 1)
@@ -170,6 +165,7 @@ int plan(CompileOptions &options, const ReportPlace &place) {
     printForm(*compiled.module);
     return 0;
   }
+  noteWorstRows(compiled, options);
   std::optional<Verdict> verdict;
   if (card)
     verdict = verdictOn(context, options, compiled, *card);
@@ -213,6 +209,7 @@ Run planCommand(CommandLine &line) {
   addReportFlags(line, request->place, planFormats());
   addCompileFlags(line, request->options);
   addCardFlags(line, request->options);
+  addWorstFlag(line, request->options);
   addModelWord(line, request->options);
   return [request] { return plan(request->options, request->place); };
 }

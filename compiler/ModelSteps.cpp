@@ -5,9 +5,12 @@
 #include "passes/fuse/Passes.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/GatherUpdates.h"
+#include "passes/plan/Shapes.h"
 #include "passes/plan/Stages.h"
 #include "passes/rewrite/Passes.h"
 #include "runtime/base/Error.h"
+
+#include "llvm/ADT/SmallVectorExtras.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -80,7 +83,61 @@ ModelSteps::ModelSteps(MLIRContext &context, const CompileOptions &options, Stag
     : steps(context, *this, withRefusedPath(std::move(planning), options)), context(context),
       options(options), timer(timer) {}
 
+std::optional<int64_t> ModelSteps::samplesIn(int64_t shape, std::optional<int64_t> given) const {
+  const std::optional<int64_t> own = importFor(options, shape).batch;
+  return own ? own : given;
+}
+
+ModelSteps::Family ModelSteps::prepareFamily(const StepVariant &largest) {
+  Family family;
+  family.backend = chooseBackend(options);
+  ImportReport tensors;
+  family.modules.push_back(
+      formOf(context, options, largest, *family.backend, Form::Step, timer, tensors));
+  noteLabels(*family.modules.front());
+  timer.start("order");
+  finishStep(*family.modules.front(), options, *family.backend);
+  heldSteps.push_back({family.backend, std::move(tensors)});
+  for (size_t shape = 1; shape < options.shapes.size(); ++shape) {
+    // What is said of the model has been said of the largest shape.
+    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &diagnostic) {
+      return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+    });
+    StepVariant variant = largest;
+    variant.shape = static_cast<int64_t>(shape);
+    variant.samples = samplesIn(variant.shape, largest.samples);
+    ImportReport unused;
+    OwningOpRef<ModuleOp> step =
+        formOf(context, options, variant, *family.backend, Form::Step, timer, unused);
+    timer.start("order");
+    noteLabels(*step);
+    takeStateOf(*family.modules.front(), options.shapes[shape].name, *step);
+    finishStep(*step, options, *family.backend);
+    family.modules.push_back(std::move(step));
+  }
+  shareState(llvm::map_to_vector(family.modules, [](auto &module) { return *module; }));
+  return family;
+}
+
+PreparedStep ModelSteps::ofFamily(const StepVariant &variant) {
+  StepVariant largest = variant;
+  largest.shape = 0;
+  largest.samples = samplesIn(0, variant.samples);
+  auto found = families.find(largest);
+  if (found == families.end())
+    found = families.emplace(largest, prepareFamily(largest)).first;
+  Family &family = found->second;
+  PreparedStep prepared;
+  prepared.target = {family.backend, &family.backend->target()};
+  prepared.module = cast<ModuleOp>(family.modules.at(variant.shape)->clone());
+  if (variant.shape == 0)
+    prepared.evaluation = evaluationParts(context, options, variant, *family.backend);
+  return prepared;
+}
+
 PreparedStep ModelSteps::prepare(const StepVariant &variant) {
+  if (!options.shapes.empty() && variant.samples == samplesIn(variant.shape, variant.samples))
+    return ofFamily(variant);
   const std::shared_ptr<Backend> backend = chooseBackend(options);
   std::erase_if(heldSteps, [](const Held &one) { return one.backend.expired(); });
   ImportReport tensors;
@@ -122,7 +179,8 @@ void ModelSteps::finish(ModuleOp placed, const Target &target) {
     manager.addPass(createSumFactorsPass(target));
     if (backend->gathersUpdates())
       manager.addPass(createGatherUpdatesPass());
-    if (backend->copiesBesideCommands())
+    // With several shapes the next batch may be of another one, whose inputs lie elsewhere.
+    if (backend->copiesBesideCommands() && options.shapes.empty())
       manager.addPass(createPlaceNextInputsPass());
     if (backend->gathersUpdates() || backend->copiesBesideCommands())
       addPlacedChecks(manager);

@@ -33,6 +33,9 @@ public:
   /// What became of the model's tensors in that step.
   const ImportReport &tensorsOf(const Target &target) const { return held(target).tensors; }
 
+  /// Samples of a step in a shape: those of its batch axis, or else `given`, that all shapes have.
+  std::optional<int64_t> samplesIn(int64_t shape, std::optional<int64_t> given) const;
+
   Steps steps;
 
 private:
@@ -42,10 +45,19 @@ private:
   };
   const Held &held(const Target &target) const;
 
+  /// The steps of all shapes, over one state: prepared together, since each holds what any of them keeps.
+  struct Family {
+    std::shared_ptr<Backend> backend;
+    std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules; ///< by shape
+  };
+  Family prepareFamily(const StepVariant &largest);
+  PreparedStep ofFamily(const StepVariant &variant);
+
   mlir::MLIRContext &context;
   const CompileOptions &options;
   StageTimer &timer;
   std::vector<Held> heldSteps;
+  std::map<StepVariant, Family> families; ///< by the variant in the largest shape
 };
 
 } // namespace stow

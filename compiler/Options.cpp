@@ -51,8 +51,98 @@ Precision parsePrecision(const std::string &text) {
   return types[oneOf(text, {"f32", "bf16", "fp16"}, "type", "--precision")];
 }
 
+/// The axis that is dimension 0 of every data input, whatever a file calls it.
+constexpr const char *kBatchAxis = "batch";
+
+ImportOptions importFor(const CompileOptions &options, const StepShape &shape) {
+  ImportOptions import = options.import;
+  for (const auto &[axis, extent] : shape.extents)
+    if (axis == kBatchAxis)
+      import.batch = extent;
+    else
+      import.extents[axis] = extent;
+  return import;
+}
+
 void parseAccumulate(const std::string &text, CompileOptions &options) {
   options.accumulate = text == "auto" ? kAny : parseCount("accumulate", text, 1, 1 << 20);
+}
+
+/// "sequence:128,256,512".
+ShapeAxis parseShapes(const std::string &text) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
+  ShapeAxis axis{parts.first, {}};
+  for (const std::string &extent : splitList(parts.second))
+    axis.extents.push_back(parseCount("shapes", extent, 1, std::numeric_limits<int32_t>::max()));
+  if (axis.name.empty() || axis.extents.empty())
+    throw Error::badInput(
+        "--shapes: expected a dimension and its sizes, e.g. sequence:128,256,512, found \"" + text +
+        "\"");
+  std::ranges::sort(axis.extents, std::greater());
+  if (std::ranges::adjacent_find(axis.extents) != axis.extents.end())
+    throw Error::badInput("--shapes=" + text + " names a size twice");
+  return axis;
+}
+
+/// All combinations of the axes' sizes, the largest first: by the product of their sizes, then in the order of the axes.
+std::vector<StepShape> shapesOf(const std::vector<ShapeAxis> &axes) {
+  struct Sized {
+    StepShape shape;
+    double elements = 1;
+  };
+  std::vector<Sized> all(1);
+  for (const ShapeAxis &axis : axes) {
+    std::vector<Sized> longer;
+    for (const Sized &one : all)
+      for (int64_t extent : axis.extents) {
+        Sized next = one;
+        absl::StrAppend(&next.shape.name, next.shape.name.empty() ? "" : ",", axis.name, "=",
+                        extent);
+        next.shape.extents[axis.name] = extent;
+        next.elements *= static_cast<double>(extent);
+        longer.push_back(std::move(next));
+      }
+    all = std::move(longer);
+  }
+  std::ranges::stable_sort(all, std::greater(), &Sized::elements);
+  std::vector<StepShape> shapes;
+  for (Sized &one : all)
+    shapes.push_back(std::move(one.shape));
+  return shapes;
+}
+
+/// Most shapes of one step, each of which is planned and compiled.
+constexpr size_t kMostShapes = 64;
+
+/// What --shapes says, as shapes, and as what is imported.
+void finishShapes(CompileOptions &options) {
+  if (options.shapeAxes.empty())
+    return;
+  if (!options.modelPath.ends_with(".onnx"))
+    throw Error::badInput("--shapes: the shapes of an .mlir model are its own; take the .onnx file "
+                          "that it comes from");
+  if (!options.inputGradients.empty())
+    throw Error::badInput(
+        "--input-gradients gives the gradient of an input of one shape, --shapes makes "
+        "several; give one of them");
+  size_t count = 1;
+  for (const ShapeAxis &axis : options.shapeAxes) {
+    count *= axis.extents.size();
+    if (axis.name == kBatchAxis && options.import.batch)
+      throw Error::badInput("--shapes=batch:... and --batch both say how many samples a step has; "
+                            "give one of them");
+  }
+  if (count > kMostShapes)
+    throw Error::badInput(absl::StrCat("--shapes make ", count,
+                                       " shapes, each a step of its own; expected at most ",
+                                       kMostShapes));
+  std::vector<StepShape> shapes = shapesOf(options.shapeAxes);
+  if (shapes.size() > 1 && !options.profile.empty())
+    throw Error::badInput(
+        "--profile measures the step of one shape, --shapes makes several; give one of them");
+  options.import = importFor(options, shapes.front());
+  if (shapes.size() > 1)
+    options.shapes = std::move(shapes);
 }
 
 std::string parseLossScale(const std::string &text) {
@@ -152,6 +242,18 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
                 options.import.batch =
                     parseCount("batch", text, 1, std::numeric_limits<int32_t>::max());
               });
+  flags.value(
+      "shapes", "AXIS:N,N,...",
+      "sizes that the inputs may have, e.g. sequence:128,256,512 (a dimension as the file names "
+      "it, or "
+      "batch): a step for each, over one state and in one arena; repeatable, all combinations",
+      [&](const std::string &text) {
+        ShapeAxis axis = parseShapes(text);
+        for (const ShapeAxis &known : options.shapeAxes)
+          if (known.name == axis.name)
+            throw Error::badInput("--shapes names the axis \"" + axis.name + "\" twice");
+        options.shapeAxes.push_back(std::move(axis));
+      });
   flags.value("accumulate", "K|auto",
               "run a step as K batches of batch/K samples whose gradients are added up; auto: as "
               "many as take the least time within --memory-budget",
@@ -315,6 +417,10 @@ std::vector<double> readNumbers(const std::string &path) {
   return numbers;
 }
 
+ImportOptions importFor(const CompileOptions &options, int64_t shape) {
+  return options.shapes.empty() ? options.import : importFor(options, options.shapes.at(shape));
+}
+
 Allowance allowanceOf(const CompileOptions &options) {
   return options.recompute.value_or(Allowance::usual());
 }
@@ -382,6 +488,7 @@ void finishOptions(CompileOptions &options) {
   if (options.accumulate != 1 && !options.inputGradients.empty())
     throw Error::badInput("--input-gradients gives that of the samples of one batch, --accumulate "
                           "makes a step of several; give one of them");
+  finishShapes(options);
   if (options.accumulate == kAny && !options.memoryBudget)
     throw Error::badInput("--accumulate=auto finds what fits --memory-budget; give one");
   if (options.epilogues != LibraryEpilogues::All && options.target == "host")

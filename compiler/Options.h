@@ -11,6 +11,7 @@
 #include "runtime/format/Loss.h"
 #include "runtime/format/Optimizer.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,11 +27,27 @@ enum class Form { Model, Step, Ordered, Placed, Program };
 /// What --memory-budget limits.
 enum class BudgetCovers { Arena, Process };
 
+/// The sizes that one axis of a step's inputs may have: "batch", dimension 0 of all, or another by the name that the file has for it.
+struct ShapeAxis {
+  std::string name;
+  std::vector<int64_t> extents; ///< falling
+};
+
+/// One shape of a step's inputs.
+struct StepShape {
+  std::string name;                       ///< "batch=8,sequence=128"
+  std::map<std::string, int64_t> extents; ///< by axis, the batch included
+};
+
 struct CompileOptions {
   std::string modelPath;
   std::string outputPath;
   ProgramForm emit = ProgramForm::Executable;
-  ImportOptions import;
+  ImportOptions import;             ///< in the largest shape
+  std::vector<ShapeAxis> shapeAxes; ///< as --shapes names them
+  std::vector<StepShape> shapes; ///< all that they make, the largest first; empty: that of the file
+  std::string
+      worstPath; ///< data whose rows are to be told by the shape that they need; empty: none
   LossSpec loss;
   OptimizerSpec optimizer = parseOptimizer("sgd");
   int64_t accumulate =
@@ -89,6 +106,9 @@ void addCardFlags(CommandLine &line, CompileOptions &options);
 
 /// Adds the word that names the model. Throws Error(BadInput) at a second one.
 void addModelWord(CommandLine &line, CompileOptions &options);
+
+/// What the model is imported with in a shape.
+ImportOptions importFor(const CompileOptions &options, int64_t shape);
 
 /// Checks what the flags say together, and fills in what depends on this machine. Throws
 /// Error(BadInput).

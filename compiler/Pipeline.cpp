@@ -282,7 +282,7 @@ OwningOpRef<ModuleOp> runStages(MLIRContext &context, const CompileOptions &opti
                                 const StepVariant &variant, const Backend &backend, Form last,
                                 StageTimer &timer, ImportReport &tensors) {
   timer.start("import");
-  ImportOptions import = options.import;
+  ImportOptions import = importFor(options, variant.shape);
   import.batch = variant.samplesPerRun();
   OwningOpRef<ModuleOp> owned = loadModel(context, options.modelPath, import, tensors);
   ModuleOp module = *owned;
@@ -301,13 +301,17 @@ OwningOpRef<ModuleOp> runStages(MLIRContext &context, const CompileOptions &opti
     return owned;
 
   timer.start("order");
-  addKernels(module, backend.target());
-  stateOutside(module, options, backend);
-  addDeviceNote(module, backend);
+  finishStep(module, options, backend);
   return owned;
 }
 
 } // namespace
+
+void finishStep(ModuleOp step, const CompileOptions &options, const Backend &backend) {
+  addKernels(step, backend.target());
+  stateOutside(step, options, backend);
+  addDeviceNote(step, backend);
+}
 
 StepVariant variantOf(const CompileOptions &options) {
   StepVariant variant;

@@ -51,6 +51,9 @@ void addModelPasses(mlir::PassManager &manager, const Target &target);
 /// From the step form on: layouts, fused kernels, workspaces.
 void addKernels(mlir::ModuleOp step, const Target &target);
 
+/// From the step form to what BudgetPlanner takes.
+void finishStep(mlir::ModuleOp step, const CompileOptions &options, const Backend &backend);
+
 /// A variant up to its model or step form. Throws Error after diagnostics.
 mlir::OwningOpRef<mlir::ModuleOp> formOf(mlir::MLIRContext &context, const CompileOptions &options,
                                          const StepVariant &variant, const Backend &backend,

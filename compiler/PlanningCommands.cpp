@@ -57,6 +57,7 @@ double parseStep(const std::string &text) {
 int frontier(FrontierRequest &request) {
   CompileOptions &options = request.options;
   finishOptions(options);
+  options.shapes.clear(); // of several shapes the largest decides
   if (options.memoryBudget || options.inSegments || options.recompute)
     throw Error::badInput(
         "stowage frontier plans every budget; leave out --memory-budget, --recompute and "
@@ -175,6 +176,7 @@ int maxBatch(MaxBatchRequest &request) {
   const double extraTime = mostExtraTime(request);
   options.recompute.reset();
   finishOptions(options);
+  options.shapes.clear(); // of several shapes the largest decides
   if (!options.memoryBudget || !options.memoryBudget->bytes)
     throw Error::badInput("stowage max-batch needs --memory-budget in bytes, e.g. "
                           "--memory-budget=2GiB");

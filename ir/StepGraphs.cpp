@@ -9,6 +9,11 @@ int64_t batchesPerStep(ModuleOp module) {
   return batches ? batches.getInt() : 1;
 }
 
+StringRef graphShape(func::FuncOp graph) {
+  auto shape = graph->getAttrOfType<StringAttr>(kShapeAttr);
+  return shape ? shape.getValue() : StringRef();
+}
+
 func::FuncOp stepGraph(ModuleOp module) {
   for (Role role : {Role::Train, Role::Commit, Role::Accumulate})
     if (auto graph = findGraph(module, role))

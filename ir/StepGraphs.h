@@ -17,16 +17,25 @@ inline constexpr llvm::StringLiteral kBatchesAttr = "stow.batches";
 /// The result by which a step's loss is divided, where batches have different divisors.
 inline constexpr llvm::StringLiteral kLossDivisorName = "loss.divisor";
 
+/// On graphs, where a step has several shapes: the name of theirs. Absent: the first, which is the largest.
+inline constexpr llvm::StringLiteral kShapeAttr = "stow.shape";
+
+/// On input arguments of such graphs: the label that does not count, of labels that reach the loss in the model unchanged.
+inline constexpr llvm::StringLiteral kPaddingAttr = "stow.padding";
+
 int64_t batchesPerStep(mlir::ModuleOp module);
 
-/// The graph that a module's step ends with: of role train, else of role commit, else, where a module
+/// The name of a graph's shape; empty for the first, or the only one.
+llvm::StringRef graphShape(mlir::func::FuncOp graph);
+
+/// The graph that a module's step, of several shapes that of the first, ends with: of role train, else of role commit, else, where a module
 /// holds no more of a step than that, of role accumulate. Null without any.
 mlir::func::FuncOp stepGraph(mlir::ModuleOp module);
 
 /// True for graphs that run in training: roles train, accumulate and commit.
 bool isStepGraph(mlir::func::FuncOp graph);
 
-/// How often a graph runs in a step; 0 for graphs of other roles.
+/// How often a graph runs in a step of its shape; 0 for graphs of other roles.
 int64_t runsPerStep(mlir::func::FuncOp graph);
 
 } // namespace stow

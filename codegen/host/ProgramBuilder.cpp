@@ -5,6 +5,7 @@
 #include "codegen/kernels/KernelSequence.h"
 #include "codegen/kernels/MapsTogether.h"
 #include "ir/Joining.h"
+#include "ir/StepGraphs.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowLossOps.h"
@@ -116,6 +117,41 @@ FailureOr<uint64_t> appendQuantized(std::vector<char> &constants, ElementsAttr v
   return offset;
 }
 
+/// Rows of the smallest table that `value`, or a view of it, indexes; 0 when it indexes none.
+int64_t indexedRows(Value value) {
+  int64_t least = 0;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    int64_t rows = 0;
+    // Operand 0 is the table itself, which may be data, too: the nodes of a graph.
+    if (auto embedding = dyn_cast<EmbeddingOp>(user); embedding && use.getOperandNumber() == 1)
+      rows = embedding.getTable().getType().getDimSize(0);
+    else if (viewedOperand(user) == use.getOperandNumber())
+      rows = indexedRows(user->getResult(0));
+    if (rows > 0)
+      least = least > 0 ? std::min(least, rows) : rows;
+  }
+  return least;
+}
+
+/// Notes the classes of a loss in the model that reads `value` or a view of it.
+void noteLabels(Value value, GraphInput &input) {
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (viewedOperand(user) == use.getOperandNumber()) {
+      noteLabels(user->getResult(0), input);
+    } else if (use.getOperandNumber() != 1) {
+      continue; // scores
+    } else if (auto rows = dyn_cast<CrossEntropyRowsOp>(user)) {
+      input.labelClasses = rows.getLogits().getType().getDimSize(1);
+      input.ignoredLabel = static_cast<int64_t>(rows.getIgnoreIndex());
+    } else if (auto rows = dyn_cast<NllRowsOp>(user)) {
+      input.labelClasses = rows.getX().getType().getDimSize(1);
+      input.ignoredLabel = static_cast<int64_t>(rows.getIgnoreIndex());
+    }
+  }
+}
+
 class Builder {
 public:
   Builder(ModuleOp module, const Target &target, StringRef prefix, KernelTarget kernels,
@@ -150,8 +186,10 @@ private:
     listDying(context);
     GraphProgram program;
     program.role = graphRoleOf(graph);
+    program.shape = graphShape(graph).str();
+    program.inputs = programInputs(graph);
     for (BlockArgument argument : graph.getArguments())
-      if (failed(buildArgument(context, argument, program)))
+      if (failed(buildArgument(context, argument)))
         return failure();
     for (Operation &op : graph.getBody().front())
       if (auto ops = opsOfCommand(&op); !ops.empty())
@@ -189,55 +227,11 @@ private:
       command.operands.push_back(place(context, value));
   }
 
-  /// Rows of the smallest table that `value`, or a view of it, indexes; 0 when it indexes none.
-  static int64_t indexedRows(Value value) {
-    int64_t least = 0;
-    for (OpOperand &use : value.getUses()) {
-      Operation *user = use.getOwner();
-      int64_t rows = 0;
-      // Operand 0 is the table itself, which may be data, too: the nodes of a graph.
-      if (auto embedding = dyn_cast<EmbeddingOp>(user); embedding && use.getOperandNumber() == 1)
-        rows = embedding.getTable().getType().getDimSize(0);
-      else if (viewedOperand(user) == use.getOperandNumber())
-        rows = indexedRows(user->getResult(0));
-      if (rows > 0)
-        least = least > 0 ? std::min(least, rows) : rows;
-    }
-    return least;
-  }
-
-  /// Notes the classes of a loss in the model that reads `value` or a view of it.
-  static void noteLabels(Value value, GraphInput &input) {
-    for (OpOperand &use : value.getUses()) {
-      Operation *user = use.getOwner();
-      if (viewedOperand(user) == use.getOperandNumber()) {
-        noteLabels(user->getResult(0), input);
-      } else if (use.getOperandNumber() != 1) {
-        continue; // scores
-      } else if (auto rows = dyn_cast<CrossEntropyRowsOp>(user)) {
-        input.labelClasses = rows.getLogits().getType().getDimSize(1);
-        input.ignoredLabel = static_cast<int64_t>(rows.getIgnoreIndex());
-      } else if (auto rows = dyn_cast<NllRowsOp>(user)) {
-        input.labelClasses = rows.getX().getType().getDimSize(1);
-        input.ignoredLabel = static_cast<int64_t>(rows.getIgnoreIndex());
-      }
-    }
-  }
-
-  LogicalResult buildArgument(Context &context, BlockArgument argument, GraphProgram &program) {
+  LogicalResult buildArgument(Context &context, BlockArgument argument) {
     unsigned index = argument.getArgNumber();
     const ArgumentKind kind = kindOfArgument(context.graph, index).value_or(ArgumentKind::Input);
     std::string name = context.graph.getArgAttrOfType<StringAttr>(index, kNameAttr).str();
-    if (std::optional<InputRole> role = inputRoleOf(kind)) {
-      GraphInput input = {name, *role, place(context, argument), indexedRows(argument)};
-      if (role == InputRole::Data)
-        noteLabels(argument, input);
-      if (auto next = context.graph.getArgAttrOfType<IntegerAttr>(index, kNextOffsetAttr))
-        input.nextOffset = next.getInt();
-      program.inputs.push_back(std::move(input));
-      return success();
-    }
-    if (!knownState.insert(name).second)
+    if (inputRoleOf(kind) || !knownState.insert(name).second)
       return success();
     StateTensor tensor;
     tensor.name = name;
@@ -410,6 +404,29 @@ private:
 };
 
 } // namespace
+
+std::vector<GraphInput> programInputs(func::FuncOp graph) {
+  const llvm::DenseMap<Value, Bytes> offsets = arenaOffsets(graph);
+  std::vector<GraphInput> inputs;
+  for (BlockArgument argument : graph.getArguments()) {
+    const unsigned index = argument.getArgNumber();
+    const ArgumentKind kind = kindOfArgument(graph, index).value_or(ArgumentKind::Input);
+    const std::optional<InputRole> role = inputRoleOf(kind);
+    if (!role)
+      continue;
+    GraphInput input = {graph.getArgAttrOfType<StringAttr>(index, kNameAttr).str(), *role,
+                        operandOf(argument.getType(), offsets.lookup(argument)),
+                        indexedRows(argument)};
+    if (role == InputRole::Data)
+      noteLabels(argument, input);
+    if (auto padding = graph.getArgAttrOfType<IntegerAttr>(index, kPaddingAttr))
+      input.padding = padding.getInt();
+    if (auto next = graph.getArgAttrOfType<IntegerAttr>(index, kNextOffsetAttr))
+      input.nextOffset = next.getInt();
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
 
 FailureOr<BuiltProgram> buildProgram(ModuleOp module, const Target &target, StringRef prefix,
                                      KernelTarget kernels, CompleteCommand complete) {

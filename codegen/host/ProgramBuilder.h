@@ -15,4 +15,7 @@ mlir::FailureOr<BuiltProgram> buildProgram(mlir::ModuleOp module, const Target &
                                            KernelTarget kernels = KernelTarget::Host,
                                            CompleteCommand complete = {});
 
+/// What the host writes before each run of a placed graph.
+std::vector<GraphInput> programInputs(mlir::func::FuncOp graph);
+
 } // namespace stow::host

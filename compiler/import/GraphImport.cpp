@@ -172,11 +172,16 @@ void GraphImport::addDataInput(const Input &input) {
       slot->shape.push_back(*options.batch);
     else if (dim.size)
       slot->shape.push_back(*dim.size);
+    else if (auto known = options.extents.find(dim.symbol);
+             isData && known != options.extents.end())
+      slot->shape.push_back(known->second);
     else
       reason = absl::StrCat("has no static extent in dimension ", d,
                             dim.symbol.empty() ? "" : " (" + dim.symbol + ")",
-                            isBatch ? "; give the batch size with --batch=N"
-                                    : "; export the model with fixed sizes");
+                            isBatch              ? "; give the batch size with --batch=N"
+                            : dim.symbol.empty() ? "; export the model with fixed sizes"
+                                                 : "; say --shapes=" + dim.symbol +
+                                                       ":N, or export the model with fixed sizes");
   }
   if (reason.empty()) {
     try {

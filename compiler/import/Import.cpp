@@ -107,6 +107,25 @@ Roles rolesOf(const Model &model, const ImportOptions &options) {
 
 } // namespace onnx
 
+/// Throws Error(BadInput) for an extent that no data input asks for.
+static void requireSymbols(const onnx::Model &model, const ImportOptions &options) {
+  std::set<std::string> symbols;
+  for (const onnx::Input &input : model.inputs)
+    if (input.dims)
+      for (size_t d = 0; d < input.dims->size(); ++d)
+        if (const onnx::Input::Dim &dim = (*input.dims)[d];
+            !dim.size && !dim.symbol.empty() && d > 0)
+          symbols.insert(dim.symbol);
+  for (const auto &entry : options.extents)
+    if (!symbols.count(entry.first))
+      throw Error::badInput(absl::StrCat(
+          "--shapes=", entry.first,
+          ":...: no input of the model has an open dimension of this name; ",
+          symbols.empty() ? "all but the batch are fixed: export the model with dynamic_shapes"
+                          : "open are " + absl::StrJoin(symbols, ", "),
+          " (--shapes=batch:... is the first dimension of every input)"));
+}
+
 class ModelFile {
 public:
   /// With the parameters that an exporter merged restored.
@@ -184,6 +203,7 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
       throw Error::badInput(onnx::describeChanges(findings, path));
     for (const std::string &warning : findings.warnings)
       mlir::emitWarning(location) << warning;
+    requireSymbols(model, options);
     onnx::BatchShapes before;
     const onnx::BatchChange change = batchChangeOf(context, model, options, before);
     onnx::GraphImport import(context, model, options, change);

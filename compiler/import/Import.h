@@ -14,6 +14,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ std::shared_ptr<ModelFile> newModelFile();
 struct ImportOptions {
   /// Extent of dimension 0 of every data input; absent keeps the file's.
   std::optional<int64_t> batch;
+
+  /// Extents of the data inputs' other dimensions, by the symbol that the file has in their place.
+  std::map<std::string, int64_t> extents;
 
   /// Graph inputs that carry data; empty: all but those that a module has named.
   std::vector<std::string> dataInputs;

@@ -1,4 +1,5 @@
 // A graph's steps and buffers as the plan states them, and why each buffer takes memory.
+#include "ir/StepGraphs.h"
 #include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
 #include "ir/StowShapeOps.h"
@@ -46,6 +47,7 @@ public:
 
   GraphPlan describe() {
     plan.role = graphRoleOf(graph);
+    plan.shape = graphShape(graph).str();
     plan.stepCount = liveness.commandCount();
     plan.lowerBoundBytes = bytesAttr(graph, kLowerBoundAttr);
     for (const Storage &storage : liveness.storages())

@@ -27,6 +27,8 @@ struct StepVariant {
   std::optional<int64_t> eightBitPercent = 0;
   std::vector<std::string>
       wideNodes; ///< patterns of the nodes of a step in 16 bits that stay in f32
+  /// Number among the shapes that are asked for, the largest first.
+  int64_t shape = 0;
 
   /// Samples of one graph run.
   std::optional<int64_t> samplesPerRun() const {

@@ -30,7 +30,7 @@ Steps::Steps(MLIRContext &context, StepSource &source, BudgetOptions planning)
     : source(source), context(context), planning(std::move(planning)) {}
 
 std::shared_ptr<ModelStep> Steps::at(const StepVariant &asked, Times times) {
-  if (asked.precision == Precision::F32)
+  if (asked.precision == Precision::F32 || asked.shape > 0)
     return exactly(asked, times);
   auto found = storedTypes.find(asked);
   if (found == storedTypes.end()) {

@@ -88,7 +88,7 @@ public:
   Steps(mlir::MLIRContext &context, StepSource &source, BudgetOptions planning);
 
   /// The step of `asked`; of one in 16 bits what stays in f32 is chosen, which depends on the step alone: no budget changes what
-  /// is rounded. Throws as StepSource::prepare.
+  /// is rounded, and no shape but the largest: the others leave what that one does. Throws as StepSource::prepare.
   std::shared_ptr<ModelStep> at(const StepVariant &asked, Times times = Times::Sheet);
 
   /// The same step in f32; null where it is that one, or where the device has no way to run it.

@@ -15,7 +15,7 @@ Plan planOf(ModuleOp placed, const CostModel &costs) {
   });
   CostModel::GraphTime time;
   for (auto graph : placed.getOps<func::FuncOp>())
-    if (isStepGraph(graph)) {
+    if (isStepGraph(graph) && graphShape(graph).empty()) {
       const CostModel::GraphTime once = costs.timeOf(graph);
       time.once += runsPerStep(graph) * once.once;
       time.extra += runsPerStep(graph) * once.extra;

@@ -117,7 +117,7 @@ StringRef resultString(func::FuncOp graph, unsigned index, StringRef name) {
 LogicalResult checkRoles(ModuleOp module, StringRef form, ArrayRef<Role> required,
                          ArrayRef<Role> optional) {
   bool ok = true;
-  llvm::DenseMap<unsigned, func::FuncOp> byRole;
+  llvm::DenseMap<std::pair<unsigned, Attribute>, func::FuncOp> byRole; // and shape
   for (auto graph : module.getOps<func::FuncOp>()) {
     auto error = [&]() {
       ok = false;
@@ -132,13 +132,14 @@ LogicalResult checkRoles(ModuleOp module, StringRef form, ArrayRef<Role> require
                             [&](Role known) { diagnostic << stringifyRole(known); });
       continue;
     }
-    auto [first, isNew] = byRole.try_emplace(static_cast<unsigned>(*role), graph);
+    auto [first, isNew] =
+        byRole.try_emplace({static_cast<unsigned>(*role), graph->getAttr("stow.shape")}, graph);
     if (!isNew && *role != Role::Measure)
       error() << "has the role " << stringifyRole(*role) << ", as @" << first->second.getSymName()
               << " has; each role has one function";
   }
   for (Role role : required)
-    if (!byRole.contains(static_cast<unsigned>(role))) {
+    if (!byRole.contains(std::pair(static_cast<unsigned>(role), Attribute()))) {
       module.emitError() << "form \"" << form << "\" expects a function of role "
                          << stringifyRole(role);
       ok = false;

@@ -34,12 +34,13 @@ class OtherSizes:
             if self._source is None:
                 raise StowageError(f"expected {self._batch} samples, found {rows}; a library that was loaded from a file has no model file to "
                                    "compile again for another batch: leave out the last batch of an epoch (drop_last=True)")  # fmt: skip
-            if self._source.batch is None:
+            if self._source.batch is None and "batch" not in self._source.axes:
                 raise StowageError(f"expected {self._batch} rows, found {rows}; dynamic_batch=False fixes all sizes")
             print(f"stowage: compiling the step for a batch of {rows} samples, too (drop_last=True leaves it out)", file=sys.stderr)
             path = str(self._source.folder / f"libmodel-{rows}.so")
             # What is computed again is decided by the arena, whatever decided it for the step itself.
-            flags = [flag for flag in self._source.flags if flag.partition("=")[0] not in ("--recompute", "--checkpoint")]
+            flags = [flag for flag in self._source.flags if flag.partition("=")[0] not in ("--recompute", "--checkpoint")
+                     and not flag.startswith("--shapes=batch:")]  # fmt: skip
             _tool.run(["compile", self._source.path, *flags, f"--batch={rows}", f"--accumulate={self._parts_of(rows)}",
                        f"--memory-budget={self._model.library.arena_bytes}", "--emit=shared", "-o", path], self._source.binary)  # fmt: skip
             self._libraries[rows] = Library(path)

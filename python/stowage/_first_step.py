@@ -26,7 +26,7 @@ from ._library import Library, Model
 EAGER = 2.5
 #: Flags that change how a step is run, not what it computes.
 _HARMLESS = ("--recompute", "--memory-budget", "--threads", "--loss-output", "--profile", "--checkpoint", "--roofline", "--remarks",
-             "--budget-covers", "--input-gradients", "--seed", "--target-cpu", "--loss-chunks", "--row-chunks")  # fmt: skip
+             "--budget-covers", "--shapes", "--input-gradients", "--seed", "--target-cpu", "--loss-chunks", "--row-chunks")  # fmt: skip
 #: Flags that a copy of the step leaves out.
 _LEFT_OUT = ("--clip-norm", "--clip-value", "--group", "--no-decay", "--precision", "--keep-wide", "--loss-scale", "--no-dropout",
              "--target", "--optimizer")  # fmt: skip
@@ -155,6 +155,40 @@ class FirstStep:
         self.source, self.module, self.example, self.loss = source, module, example_inputs, loss
         self.model, self.plan, self.report = model, plan, CheckReport(tolerance)
         self.words: "list[str]" = []  #: what the line says beside the numbers
+        if source.axes:
+            self.example = self._in_a_shape()
+
+    def _in_a_shape(self) -> Any:
+        """The example in the smallest shape that holds it: with rows repeated, and zeros behind each, which PyTorch gets as well."""
+        import torch
+
+        from ._torch_export import example_arguments, length_of, map_tensors
+
+        for axis, sizes in self.source.axes.items():
+            if axis == "batch":
+                self.example = _rows(self.example, 0, next((size for size in sizes if size >= self._part()), sizes[-1]))
+                continue
+            length = length_of(self.example)
+            size = next((size for size in sizes if size >= length), None)
+            if size is None:
+                raise NotCompared(f"the example is longer than the largest shape, {axis}={sizes[-1]}")
+
+            def fitted(tensor: Any, length: int = length, size: int = size) -> Any:
+                if tensor.dim() < 2 or tensor.shape[1] != length:
+                    return tensor
+                missing = torch.zeros((tensor.shape[0], size - length, *tensor.shape[2:]), dtype=tensor.dtype)
+                return torch.cat([tensor, missing], 1)
+
+            arguments, named = example_arguments(self.example)
+            self.example = map_tensors(named or arguments, fitted, lambda other: other)
+        return self.example
+
+    def _shape_flags(self) -> "list[str]":
+        """--shapes of the example alone."""
+        from ._torch_export import batches_of, example_arguments, length_of
+
+        sizes = {axis: batches_of(*example_arguments(self.example))[0] if axis == "batch" else length_of(self.example) for axis in self.source.axes}
+        return [f"--shapes={axis}:{size}" for axis, size in sizes.items()]
 
     def _reason_for_a_copy(self) -> Optional[str]:
         flags = [_name(flag) for flag in self.source.flags[1:]]
@@ -209,7 +243,8 @@ class FirstStep:
             return self.report
         self.words.append(reason)
         library = str(self.source.folder / "libcopy.so")
-        flags = [flag for flag in self.source.flags if _name(flag) not in (*_LEFT_OUT, "--memory-budget", "--recompute", "--checkpoint")]
+        flags = [flag for flag in self.source.flags if _name(flag) not in (*_LEFT_OUT, "--memory-budget", "--recompute", "--checkpoint", "--shapes")]
+        flags += self._shape_flags()
         batch = [f"--batch={samples}"] if self.source.batch is not None else []
         _tool.run(["compile", self.source.path, "--emit=shared", "-o", library, *flags, *batch, f"--optimizer=sgd:lr={RATE}", "--no-dropout",
                    "--recompute=none"], self.source.binary)  # fmt: skip

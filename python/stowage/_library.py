@@ -72,6 +72,11 @@ _SIGNATURES = {
     "stowage_save": (ctypes.c_int, [_MODEL, ctypes.c_char_p]),
     "stowage_load": (ctypes.c_int, [_MODEL, ctypes.c_char_p, ctypes.c_int32]),
 }  # fmt: skip
+_OF_SHAPES = {
+    "stowage_shape_count": (ctypes.c_int64, []),
+    "stowage_step_shape": (ctypes.c_int64, [_MODEL]),
+    "stowage_fills_batches": (ctypes.c_int32, []),
+}
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,8 @@ class Library:
             raise StowageError(f"'{self.path}' has version {version} of the C interface, this package version "
                                f"{ABI_VERSION}; compile it again")  # fmt: skip
         self.c.stowage_last_error.restype = ctypes.c_char_p
-        for name, (result, arguments) in _SIGNATURES.items():
+        has_shapes = hasattr(self.c, "stowage_shape_count")  # what an older stowage has compiled has one shape
+        for name, (result, arguments) in (*_SIGNATURES.items(), *(_OF_SHAPES.items() if has_shapes else ())):
             function = getattr(self.c, name)
             function.restype, function.argtypes = result, arguments
         program = _Program()
@@ -189,6 +195,8 @@ class Library:
         self.batch: int = program.batch
         self.threads: int = program.threads
         self.arena_bytes: int = program.arena_bytes
+        self.shape_count: int = self.c.stowage_shape_count() if has_shapes else 1
+        self.fills_batches = has_shapes and bool(self.c.stowage_fills_batches())
 
     def require(self, status: int) -> None:
         if status != 0:
@@ -257,6 +265,11 @@ class Model:
         self._call("stowage_step", arrays, len(values), ctypes.byref(loss))
         del kept
         return loss.value
+
+    @property
+    def step_shape(self) -> int:
+        """The shape in which the last step ran, by its position in the plan's shapes."""
+        return self.library.c.stowage_step_shape(self._handle) if self.library.shape_count > 1 else 0
 
     def step_output(self, name: str) -> "np.ndarray":
         """What the last step left under this name: "loss", or "x.grad" for an input x of --input-gradients. Only until

@@ -86,6 +86,11 @@ class Plan:
         return {kind: self.json["breakdown"].get(kind, 0) for kind in KINDS}
 
     @property
+    def shapes(self) -> "list[dict[str, Any]]":
+        """A record per shape of the step, the largest first: name, extents, arena_bytes, step_seconds, extra_time_fraction. Empty for one shape."""
+        return self.json.get("shapes", [])
+
+    @property
     def buffers(self) -> "list[dict[str, Any]]":
         """A record per buffer of the training step: name, kind, offset, size, begin, end, dtype, shape, ..."""
         return self.json["buffers"]
@@ -121,6 +126,8 @@ class Plan:
             lines.append(f"remedies {self.verdict.remedies_of}".rstrip() + ":")
             lines += [f"  {remedy['text']}: gains {format_bytes(remedy['gain_bytes'])}" for remedy in self.verdict.remedies]
         lines.append(f"{self.json['model']}: {self._summary()}")
+        lines += [f"  {shape['name']}: arena {format_bytes(shape['arena_bytes'])}, {1e3 * shape['step_seconds']:.3f} ms per step"
+                  for shape in self.shapes]  # fmt: skip
         lines += [f"  {kind:<12} {size:>16,} {100 * size / self.arena_bytes:6.1f} %" for kind, size in self._lines()]
         lines.append("largest at the peak:")
         lines += [f"  {b['kind']:<12} {b['size']:>16,}  {b['name']}" for b in self.live()[:10]]

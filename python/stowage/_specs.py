@@ -97,6 +97,23 @@ def made_of_class(optimizer: Any, module: Any) -> Any:
     return optimizer(trained or [torch.nn.Parameter(torch.zeros(1))])
 
 
+def shape_axes(shapes: Any) -> "dict[str, list[int]]":
+    """{"sequence": [128, 256]}, "sequence:128,256" or a list of such as the sizes of each axis."""
+    if shapes is None:
+        return {}
+    if isinstance(shapes, Mapping):
+        pairs = [(name, sizes if isinstance(sizes, (list, tuple)) else [sizes]) for name, sizes in shapes.items()]
+    else:
+        texts = [shapes] if isinstance(shapes, str) else list(shapes)
+        pairs = [(text.partition(":")[0], text.partition(":")[2].split(",")) for text in texts]
+    axes: "dict[str, list[int]]" = {}
+    for name, sizes in pairs:
+        if not name or not sizes or any(not str(size).isdigit() or int(size) < 1 for size in sizes) or name in axes:
+            raise ValueError(f'shapes: expected sizes for each axis once, as {{"sequence": [128, 256]}}, found {shapes!r}')
+        axes[name] = sorted({int(size) for size in sizes})
+    return axes
+
+
 def option_flags(options: "Mapping[str, Any]") -> "list[str]":
     """Arguments by name as flags of the same name: True for a switch, nothing for None and False; a list's entries are separated by
     commas, and groups stand each in a flag of its own."""

@@ -38,7 +38,7 @@ class _Source:
 
     def __init__(self, model: Any, example_inputs: Any, loss: Any, optimizer: Any, batch: Optional[int],
                  threads: Optional[int], target_cpu: Optional[str], flags: Sequence[str], options: Mapping[str, Any], binary: Any,
-                 dynamic_batch: bool, seed: int = 0) -> None:  # fmt: skip
+                 dynamic_batch: bool, seed: int = 0, shapes: Any = None) -> None:  # fmt: skip
         self.binary, self.seed = binary, seed
         self.folder = Path(tempfile.mkdtemp(prefix="stowage-"))
         self.module_state: "dict[str, Any]" = {}
@@ -55,6 +55,8 @@ class _Source:
         if target_cpu is not None:
             self.flags.append(f"--target-cpu={target_cpu}")
         self.flags += [*flags, *_specs.option_flags(options)]
+        self.axes = _specs.shape_axes(shapes)
+        self.flags += [f"--shapes={name}:{','.join(str(size) for size in sizes)}" for name, sizes in self.axes.items()]
         if module is not None:
             self.flags += _precision_of(module, self.flags)
         self.batch = batch
@@ -66,10 +68,15 @@ class _Source:
 
         if example_inputs is None:
             raise ValueError("a module needs example_inputs: a tensor, a tuple of forward's arguments or a mapping by name")
-        if batch is None and dynamic_batch:
+        lengths = [name for name in self.axes if name != "batch"]
+        if len(lengths) > 1 or (self.axes and not dynamic_batch):
+            raise ValueError(f"shapes={shapes!r}: of a module, the batch (dimension 0) and one more axis can stay open, dimension 1 of the "
+                             "example's tensors; further ones take an ONNX file")  # fmt: skip
+        if batch is None and dynamic_batch and "batch" not in self.axes:
             self.batch = batch_of(*example_arguments(example_inputs))
         self.path = str(self.folder / f"{type(model).__name__}.onnx")
-        export(model, example_inputs, self.path, dynamic_batch=dynamic_batch, check=False, binary=binary)
+        export(model, example_inputs, self.path, dynamic_batch=dynamic_batch, dynamic_length=lengths[0] if lengths else None, check=False,
+               binary=binary)  # fmt: skip
         if loss is None and computes_loss(self.path):
             self.loss = "output:loss"
             self.flags[0] = f"--loss={self.loss}"
@@ -124,8 +131,8 @@ def _budget_flag(memory_budget: Any) -> "list[str]":
 
 
 def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd",
-            memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
-            target_cpu: Optional[str] = None, seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = True,
+            memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, shapes: Any = None,
+            threads: Optional[int] = None, target_cpu: Optional[str] = None, seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = True,
             dynamic_batch: bool = True, binary: Any = None, weights: Any = None, method: Any = None, **options: Any) -> "Step":  # fmt: skip
     """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file, or a folder of Transformers with a
     configuration and weights, with (batch, tokens) as example.
@@ -136,6 +143,9 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     to that of the example, or of the file.
     `accumulate` runs a step as so many batches of batch / accumulate samples whose gradients are added up; "auto": as many
     as take the least time within the budget.
+    `shapes` are sizes that a batch may have, {"sequence": [128, 256, 512]}: dimension 1 of the example's tensors, or "batch", dimension 0. Each
+    has a graph of its own, all share state and arena, and a batch runs in the smallest that holds it, padded with zeros, and with labels
+    that do not count; all sizes of several axes are combined.
     `target_cpu` is the least processor that the step is to run on, with the same bits on all: "x86-64-v3" (AVX2), "x86-64-v4"
     (AVX-512), ...; without it, this one. `options` are the other flags of `stowage compile` by name: precision="bf16",
     loss_output="logits", no_dropout=True; `flags` are such flags as they are written there. `output` keeps the library there. Of a
@@ -152,7 +162,7 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     if _is_module(model):
         _require_values(model, weights)
         check = check and weights is None
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch, seed)
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch, seed, shapes)
     library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
     arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
@@ -188,7 +198,7 @@ def _require_values(module: Any, weights: Optional[str]) -> None:
 
 
 def plan(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd",
-         memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
+         memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, shapes: Any = None, threads: Optional[int] = None,
          target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None, method: Any = None,
          **options: Any) -> Plan:  # fmt: skip
     """The plan of a step, without code: will it fit? Arguments as for `compile`, and the module may be without weights: on PyTorch's
@@ -196,10 +206,10 @@ def plan(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer:
     method="lora" or "qlora". `options` are the other flags of `stowage plan` by name: target="cuda:h100", precision="bf16",
     card="24GiB". `plan.verdict` says whether the step fits the card; with fit=True it is DoesNotFit where it does not."""
     model, example_inputs, options = configured(model, example_inputs, method, options)
-    asks_batch = batch is not None or accumulate != 1 or any(flag.startswith(("--batch", "--accumulate")) for flag in flags)
+    asks_batch = batch is not None or shapes is not None or accumulate != 1 or any(flag.startswith(("--batch", "--accumulate")) for flag in flags)
     if dynamic_batch and not asks_batch and _is_module(model):
         dynamic_batch = not _is_one_sample(example_inputs)
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch)
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch, shapes=shapes)
     flags = [*_accumulate_flag(accumulate), *_budget_flag(memory_budget), "--format=json"]
     return Plan(_tool.run(["plan", *source.arguments(), *flags], binary))
 
@@ -265,6 +275,9 @@ class Step:
         self._source = source
         self._memory_budget = memory_budget
         self._sizes = OtherSizes(self.model, self.batch, self.plan.json.get("batches_per_step", 1), source)
+        parts = self.plan.json.get("batches_per_step", 1)
+        self._batches = {shape["extents"].get("batch", self.batch) for shape in self.plan.shapes} or {self.batch}  # that shapes have
+        self._fills = library.fills_batches and parts == 1
         self.check: Any = None  #: how the first step differs from the module's own, a CheckReport, where it was compared
 
     def __enter__(self) -> "Step":
@@ -306,7 +319,7 @@ class Step:
 
     def _train(self, values: "list[Any]") -> float:
         rows = rows_of(self.model.step_inputs, self.batch, values)
-        if rows is None or not 0 < rows < self.batch:
+        if rows is None or rows in self._batches or self._fills or not 0 < rows < self.batch:
             return self.model.step(values)
         with self._sizes.model(rows) as model:
             return model.step(values)
@@ -388,6 +401,11 @@ class Step:
         if dtype == "bfloat16":
             return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
         return torch.from_numpy(array)
+
+    @property
+    def shape(self) -> "Optional[str]":
+        """The shape in which the last step ran, "sequence=256"; None for a step of one shape."""
+        return self.plan.shapes[self.model.step_shape]["name"] if self.plan.shapes else None
 
     def parameters(self) -> "list[TensorInfo]":
         """What is trained."""

@@ -384,27 +384,37 @@ def _shapes_of(module: Any, arguments: tuple, named: dict) -> str:
     return ", ".join(f"{name} {list(tensor.shape)}" for key, value in bound.items() for name, tensor in _leaves(key, value))
 
 
-def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool = True, opset: int = 18,
-           check: bool = True, tolerance: float = 1e-3, binary: Any = None) -> "Optional[Any]":  # fmt: skip
+def length_of(example_inputs: Any) -> int:
+    """What dimension 1 of the example's tensors measures: that of the first which has one."""
+    arguments, named = example_arguments(example_inputs)
+    lengths = [tensor.shape[1] for _, tensor in _leaves("", [*arguments, *named.values()]) if tensor.dim() > 1]
+    if not lengths:
+        raise ExportError("no tensor among the example inputs has a dimension behind the batch; expected one whose size may change")
+    return lengths[0]
+
+
+def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool = True, dynamic_length: "Optional[str]" = None,
+           opset: int = 18, check: bool = True, tolerance: float = 1e-3, binary: Any = None) -> "Optional[Any]":  # fmt: skip
     """Writes `module` to `path` (.onnx) for training.
 
     `example_inputs` is a tensor, a tuple of forward's arguments or a mapping by name; dimension 0 is the batch, which
-    stays open in the file unless dynamic_batch=False. A module in training mode is taken as it stands, parts in evaluation mode
+    stays open in the file unless dynamic_batch=False. `dynamic_length` is a name ("sequence") under which dimension 1 stays open, too, of
+    every tensor that has there what the first of them has: the tokens of a row. A module in training mode is taken as it stands, parts in evaluation mode
     included; one in evaluation mode is switched to training. With check=True the file is compiled and compared with the module:
     parameters, forward and one gradient (`stowage.check`, whose report is returned); raises ExportError where they differ.
     The module's mode and state are as before afterwards. Of a module without values, on the meta device or of fake tensors, weights are
     inputs of the file, and check=False is expected. Of a module in 16 bits the file is in float32, and says what the module keeps.
     """
     _needs_torch()
-    stored, settings = stored_types(module), (path, dynamic_batch, opset, check, tolerance, binary)
+    stored, settings = stored_types(module), (path, dynamic_batch, dynamic_length, opset, check, tolerance, binary)
     if not stored or lacks_weights(module):
         return _export(module, example_inputs, stored, *settings)
     with widened(module):
         return _export(module, map_tensors(example_inputs, in_float32, in_float32), stored, *settings)
 
 
-def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: Any, dynamic_batch: bool, opset: int, check: bool,
-            tolerance: float, binary: Any) -> "Optional[Any]":  # fmt: skip
+def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: Any, dynamic_batch: bool,
+            dynamic_length: "Optional[str]", opset: int, check: bool, tolerance: float, binary: Any) -> "Optional[Any]":  # fmt: skip
     import torch
 
     without_values = lacks_weights(module)
@@ -419,7 +429,14 @@ def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: An
         if batch_of(arguments, named) == 1:
             export_arguments, export_named = _two_rows(arguments), _two_rows(named)
         batch = torch.export.Dim("batch")
-        shapes = map_tensors(_bound_arguments(module, arguments, named), lambda tensor: {0: batch}, lambda other: None)
+        bound, open_dimensions = _bound_arguments(module, arguments, named), {0: batch}
+        if dynamic_length is not None:
+            size = length_of(example_inputs)
+            if size < 2:
+                raise ExportError("dimension 1 of the example inputs is 1, which torch.export takes for a constant; expected a longer example")
+            along = {**open_dimensions, 1: torch.export.Dim(dynamic_length)}
+        shapes = map_tensors(bound, lambda tensor: along if dynamic_length is not None and tensor.dim() > 1 and tensor.shape[1] == size
+                             else open_dimensions, lambda other: None)  # fmt: skip
 
     def write() -> Any:
         try:
@@ -442,6 +459,7 @@ def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: An
             root = str(_root_cause(error)).strip()
             cause = (cause if root in cause else f"{cause} {root}").rstrip(".")
             hint = "; if the batch cannot stay open, dynamic_batch=False bakes that of the example in" if dynamic_batch else ""
+            hint = "; without shapes=, the example's sizes are baked in" if dynamic_length is not None else hint
             hint = decisions.wavering() or hint
             raise ExportError(f"torch.onnx.export failed: {cause}{hint}") from error
 

@@ -175,8 +175,7 @@ void CheckedDevice::report(size_t graph, size_t command, Bytes at, char expected
   std::string place = offset < 0               ? "in the guard before the arena"
                       : offset >= arenaBytes() ? "in the guard behind the arena"
                                                : "where nothing lives";
-  auto planned = std::ranges::find(program.plan.graphs, commands.role, &GraphPlan::role);
-  if (planned != program.plan.graphs.end())
+  if (const GraphPlan *planned = findGraph(program.plan, commands.role, commands.shape))
     for (const PlannedBuffer &buffer : planned->buffers)
       if (buffer.offset <= at && at < buffer.offset + buffer.size &&
           buffer.begin <= static_cast<int64_t>(command) &&

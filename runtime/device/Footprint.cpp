@@ -13,13 +13,13 @@ namespace {
 
 /// The plan of a graph if it speaks of these commands; null otherwise.
 const GraphPlan *planOf(const GraphProgram &graph, const Plan &plan) {
-  auto found = std::ranges::find(plan.graphs, graph.role, &GraphPlan::role);
-  if (found == plan.graphs.end() || found->steps.size() != graph.commands.size())
+  const GraphPlan *found = findGraph(plan, graph.role, graph.shape);
+  if (!found || found->steps.size() != graph.commands.size())
     return nullptr;
   bool speaks = std::ranges::any_of(found->steps, [](const PlannedStep &step) {
     return !step.reads.empty() || !step.writes.empty();
   });
-  return speaks ? &*found : nullptr;
+  return speaks ? found : nullptr;
 }
 
 uint8_t usesOf(const Operand &operand, const GraphPlan &plan, size_t index) {

@@ -114,8 +114,13 @@ std::string_view nameOf(GraphRole role) { return nameIn(roleNames, role, "graph 
 
 GraphRole parseGraphRole(std::string_view name) { return parseIn(roleNames, name, "graph role"); }
 
-const GraphPlan *findGraph(const Plan &plan, GraphRole role) {
-  auto graph = std::ranges::find(plan.graphs, role, &GraphPlan::role);
+std::string graphName(GraphRole role, std::string_view shape) {
+  return shape.empty() ? std::string(nameOf(role)) : concat(nameOf(role), "@", shape);
+}
+
+const GraphPlan *findGraph(const Plan &plan, GraphRole role, std::string_view shape) {
+  auto graph = std::ranges::find_if(
+      plan.graphs, [&](const GraphPlan &one) { return one.role == role && one.shape == shape; });
   return graph == plan.graphs.end() ? nullptr : &*graph;
 }
 

@@ -16,8 +16,10 @@
 #include "runtime/base/DType.h"
 #include "runtime/base/Layout.h"
 
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stow {
@@ -72,6 +74,8 @@ enum class GraphRole : uint8_t {
 };
 
 std::string_view nameOf(GraphRole role); ///< "train", "eval", ...
+/// "train", or "train@sequence=128" where a shape is named.
+std::string graphName(GraphRole role, std::string_view shape);
 GraphRole parseGraphRole(std::string_view name);
 
 /// One buffer: a storage that may be shared by an in-place chain or by views.
@@ -115,7 +119,7 @@ struct PlannedStep {
 
 /// The plan of one graph (training step or evaluation). Persistent buffers are listed in each.
 struct GraphPlan {
-  GraphRole role = GraphRole::Train;   ///< of no other graph of the plan
+  GraphRole role = GraphRole::Train;   ///< of no other graph of its shape
   int64_t stepCount = 0;               ///< commands
   std::vector<PlannedStep> steps;      ///< by command
   std::vector<int64_t> referenceSteps; ///< commands that run the library's slow reference code
@@ -123,8 +127,18 @@ struct GraphPlan {
   Bytes livePeakBytes = 0;   ///< max over steps of the sum of live sizes
   int64_t peakStep = 0;      ///< the first step at which that maximum is reached
   Bytes lowerBoundBytes = 0; ///< no placement of these lifetimes is smaller (alignment included)
+  std::string shape = {};    ///< Plan::shapes by name; empty: the first, or the only one
 
-  std::string name() const { return std::string(nameOf(role)); }
+  std::string name() const { return graphName(role, shape); }
+};
+
+/// One of several shapes in which a step runs, as large as its batch needs it.
+struct PlannedShape {
+  std::string name;                       ///< "batch=8,sequence=128"
+  std::map<std::string, int64_t> extents; ///< by axis
+  Bytes arenaBytes = 0;                   ///< that its graphs use, state included
+  double stepSeconds = 0;                 ///< of its step, recomputation included; 0 = not known
+  double extraTimeFraction = 0;           ///< as Plan::extraTimeFraction
 };
 
 /// How many tensors of the model are trained, and how many are not.
@@ -164,7 +178,10 @@ struct Plan {
   std::string outsideNote;     ///< what is outside and where the figure comes from; may be empty
   TensorCounts tensors;        ///< of the model
   std::vector<std::string> notes; ///< sentences on what costs memory by the user's choice
-  std::vector<GraphPlan> graphs;  ///< the one that trains first
+  /// The largest first, which holds what any other does; empty where there is one shape. What the plan says of a
+  /// step's time is that of the first; the arena is all graphs'.
+  std::vector<PlannedShape> shapes;
+  std::vector<GraphPlan> graphs; ///< the one that trains first
 };
 
 /// Bytes per kind at the arena's fullest moment, of the elements alone; the parts and both paddings
@@ -179,8 +196,8 @@ struct Breakdown {
 };
 Breakdown breakdownAtPeak(const Plan &plan);
 
-/// The graph of that role, or null.
-const GraphPlan *findGraph(const Plan &plan, GraphRole role);
+/// The graph of that role in a shape, or null.
+const GraphPlan *findGraph(const Plan &plan, GraphRole role, std::string_view shape = {});
 
 /// The graph that a step ends with, train or commit; null for a plan without one.
 const GraphPlan *findStepGraph(const Plan &plan);

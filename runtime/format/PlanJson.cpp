@@ -7,6 +7,7 @@
 #include "runtime/base/Concat.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 namespace stow {
@@ -219,6 +220,30 @@ PlannedStep stepFrom(const JsonNode &node, const std::vector<std::string> &strin
   return step;
 }
 
+Json toJsonValue(const PlannedShape &shape) {
+  Json json;
+  json["name"] = shape.name;
+  json["extents"] = Json::object();
+  for (const auto &[axis, extent] : shape.extents)
+    json["extents"][axis] = extent;
+  json["arena_bytes"] = shape.arenaBytes;
+  json["step_seconds"] = shape.stepSeconds;
+  json["extra_time_fraction"] = shape.extraTimeFraction;
+  return json;
+}
+
+PlannedShape shapeFrom(const JsonNode &node) {
+  PlannedShape shape;
+  shape.name = node.text("name");
+  node.forEachMember("extents", [&](const std::string &axis, const JsonNode &extent) {
+    shape.extents[axis] = extent.asIntegerIn(1, std::numeric_limits<int64_t>::max());
+  });
+  shape.arenaBytes = node.count("arena_bytes");
+  shape.stepSeconds = node.number("step_seconds");
+  shape.extraTimeFraction = node.number("extra_time_fraction");
+  return shape;
+}
+
 /// Steps name buffers and earlier steps that exist, and buffers live within the graph.
 void checkNumbers(const GraphPlan &graph, const JsonNode &node) {
   if (graph.stepCount != static_cast<int64_t>(graph.steps.size()))
@@ -250,6 +275,8 @@ void checkNumbers(const GraphPlan &graph, const JsonNode &node) {
 GraphPlan graphFrom(const JsonNode &node, const std::vector<std::string> &strings) {
   GraphPlan graph;
   graph.role = node.parsed("name", parseGraphRole);
+  if (node.has("shape"))
+    graph.shape = node.text("shape");
   graph.stepCount = node.count("step_count");
   graph.livePeakBytes = node.count("live_peak_bytes");
   graph.peakStep = node.count("peak_step");
@@ -297,6 +324,10 @@ Json toJsonValue(const Plan &plan) {
     json["workspace_alignment"] = plan.workspaceAlignment;
   json["tensors"] = toJsonValue(plan.tensors);
   json["notes"] = plan.notes;
+  if (!plan.shapes.empty())
+    json["shapes"] = Json::array();
+  for (const PlannedShape &shape : plan.shapes)
+    json["shapes"].push_back(toJsonValue(shape));
   json["breakdown"] = toJsonValue(breakdownAtPeak(plan));
   StringTable strings;
   json["buffers"] = plan.graphs.empty() ? Json::array() : buffersOf(plan.graphs.front(), strings);
@@ -305,6 +336,8 @@ Json toJsonValue(const Plan &plan) {
     const GraphPlan &graph = plan.graphs[i];
     Json item;
     item["name"] = nameOf(graph.role);
+    if (!graph.shape.empty())
+      item["shape"] = graph.shape;
     item["step_count"] = graph.stepCount;
     item["live_peak_bytes"] = graph.livePeakBytes;
     item["peak_step"] = graph.peakStep;
@@ -357,6 +390,8 @@ Plan planFrom(const JsonNode &node) {
       node.has("workspace_alignment") ? node.count("workspace_alignment") : plan.alignment;
   plan.tensors = countsFrom(node.at("tensors"));
   plan.notes = node.texts("notes");
+  if (node.has("shapes"))
+    node.forEach("shapes", [&](const JsonNode &shape) { plan.shapes.push_back(shapeFrom(shape)); });
   const std::vector<std::string> strings = node.texts("strings");
   node.forEach("graphs",
                [&](const JsonNode &graph) { plan.graphs.push_back(graphFrom(graph, strings)); });

@@ -208,6 +208,20 @@ std::string renderWorkspaces(const GraphPlan &graph) {
   return out + table.text("  ");
 }
 
+/// What each shape of a step takes, the largest first.
+std::string renderShapes(const Plan &plan) {
+  Table table({false, true, true, true, true});
+  table.add({"shape", "bytes", "MiB", "ms per step", "recomputed"});
+  for (const PlannedShape &shape : plan.shapes) {
+    char milliseconds[40] = "";
+    if (shape.stepSeconds > 0)
+      std::snprintf(milliseconds, sizeof(milliseconds), "%.3f", 1e3 * shape.stepSeconds);
+    table.add({printableText(shape.name, nameWidth), groupDigits(shape.arenaBytes),
+               mebibytes(shape.arenaBytes), milliseconds, percent(shape.extraTimeFraction)});
+  }
+  return table.text("  ");
+}
+
 /// `name` as a CSV field that needs no quotes.
 std::string csvName(std::string name) {
   for (char &c : name)
@@ -270,6 +284,8 @@ std::string renderText(const Plan &plan, const ReportOptions &options) {
                            "\n");
   if (const std::string counts = describe(plan.tensors); !counts.empty())
     out += "  " + counts + "\n";
+  if (!plan.shapes.empty())
+    out += renderShapes(plan);
   for (const GraphPlan &graph : plan.graphs)
     append(out, "  ", graph.name(), ": ", graph.stepCount, " commands, ", graph.buffers.size(),
            " buffers, live peak ", groupDigits(graph.livePeakBytes), " bytes at command ",

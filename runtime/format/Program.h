@@ -73,6 +73,8 @@ struct GraphInput {
   /// Where a device may put what this input reads next while the graph still runs: as many bytes, free
   /// from command GraphProgram::nextFrom on.
   std::optional<Bytes> nextOffset = {};
+  /// Of labels that reach a loss in the model unchanged, though perhaps moved: the one that does not count.
+  std::optional<int64_t> padding = {};
 };
 
 struct GraphOutput {
@@ -109,15 +111,22 @@ struct Command {
 };
 
 struct GraphProgram {
-  GraphRole role = GraphRole::Train; ///< of one graph of a program; Measure of any number
+  GraphRole role = GraphRole::Train; ///< of one graph of a shape; Measure of any number
   std::vector<GraphInput> inputs;
   std::vector<GraphOutput> outputs;
   std::vector<Command> commands;
   /// The command behind whose predecessor the places of all nextOffset are free until the graph is run
   /// again; there if and only if an input has one.
-  std::optional<size_t> nextFrom;
+  std::optional<size_t> nextFrom = {};
+  std::string shape = {}; ///< Program::shapes by name; empty: the first, or the only one
 
-  std::string name() const { return std::string(nameOf(role)); }
+  std::string name() const { return graphName(role, shape); }
+};
+
+/// One of several shapes of a step, whose graphs share state and arena.
+struct ProgramShape {
+  std::string name;  ///< as PlannedShape::name
+  int64_t batch = 1; ///< samples of one run of its step's graph
 };
 
 struct Program {
@@ -135,18 +144,25 @@ struct Program {
   OutputActivation outputActivation = OutputActivation::None; ///< of that output
   OptimizerSpec optimizer;                                    ///< its rate: default of --lr
   std::vector<StateTensor> state;
-  std::vector<GraphProgram> graphs; ///< runtime/program finds them by their roles
+  /// The largest first, the one of `batch` and of evaluation; empty where there is one shape.
+  std::vector<ProgramShape> shapes;
+  /// With several shapes: a batch of fewer samples may be filled up with labels that do not count.
+  bool fillsBatches = false;
+  std::vector<GraphProgram> graphs; ///< runtime/program finds them by their roles and shapes
   Plan plan;
 
   int64_t samplesPerStep() const { return batch * batchesPerStep; }
   int64_t samplesPerEvaluation() const { return batch / evaluationParts; }
+  size_t shapeCount() const { return shapes.empty() ? 1 : shapes.size(); }
+  /// Samples of one run in a shape.
+  int64_t batchOf(size_t shape) const { return shape == 0 ? batch : shapes[shape].batch; }
 };
 
-/// The number of the graph of that role; throws Error(BadInput) when the program has none.
-size_t graphIndex(const Program &program, GraphRole role);
+/// The number of the graph of that role in shape number `shape`; throws Error(BadInput) when the program has none.
+size_t graphIndex(const Program &program, GraphRole role, size_t shape = 0);
 
 /// The number of the graph that runs on batch `number` of a step, counted from 0. Throws as graphIndex.
-size_t stepGraphIndex(const Program &program, int64_t number = 0);
+size_t stepGraphIndex(const Program &program, int64_t number = 0, size_t shape = 0);
 
 std::string toJson(const Program &program);
 /// Throws Error(BadInput) with the key that is wrong.

@@ -195,6 +195,8 @@ Command commandFrom(const JsonNode &node) {
 Json graphJson(const GraphProgram &graph) {
   Json json;
   json["name"] = nameOf(graph.role);
+  if (!graph.shape.empty())
+    json["shape"] = graph.shape;
   json["inputs"] = Json::array();
   for (const GraphInput &input : graph.inputs) {
     Json item;
@@ -204,6 +206,8 @@ Json graphJson(const GraphProgram &graph) {
     item["indexed_rows"] = input.indexedRows;
     item["label_classes"] = input.labelClasses;
     item["ignored_label"] = input.ignoredLabel;
+    if (input.padding)
+      item["padding"] = *input.padding;
     if (input.nextOffset)
       item["next_offset"] = *input.nextOffset;
     json["inputs"].push_back(std::move(item));
@@ -228,12 +232,16 @@ Json graphJson(const GraphProgram &graph) {
 GraphProgram graphFrom(const JsonNode &node) {
   GraphProgram graph;
   graph.role = node.parsed("name", parseGraphRole);
+  if (node.has("shape"))
+    graph.shape = node.text("shape");
   node.forEach("inputs", [&](const JsonNode &item) {
     auto role =
         item.parsed("role", [](const std::string &text) { return enumFrom(roleNames, text); });
     graph.inputs.push_back({item.text("name"), role, operandFrom(item.at("place")),
                             item.count("indexed_rows"), item.count("label_classes"),
                             item.integer("ignored_label")});
+    if (item.has("padding"))
+      graph.inputs.back().padding = item.integer("padding");
     if (item.has("next_offset"))
       graph.inputs.back().nextOffset = item.count("next_offset");
   });
@@ -249,29 +257,44 @@ GraphProgram graphFrom(const JsonNode &node) {
   return graph;
 }
 
-/// No role twice: everything finds its graph by the role.
+/// No role twice in a shape: everything finds its graph by both. Each shape has a step.
 void checkRoles(const Program &program, const JsonNode &node) {
   for (size_t i = 0; i < program.graphs.size(); ++i)
     for (size_t j = 0; j < i; ++j)
-      if (program.graphs[i].role == program.graphs[j].role)
+      if (program.graphs[i].role == program.graphs[j].role &&
+          program.graphs[i].shape == program.graphs[j].shape)
         node.fail("graphs", concat("graphs ", j, " and ", i, " are both of role '",
-                                   nameOf(program.graphs[i].role), "'"));
+                                   program.graphs[i].name(), "'"));
+  for (size_t shape = 0; shape < program.shapes.size(); ++shape) {
+    const ProgramShape &one = program.shapes[shape];
+    if (one.batch < 1 || one.batch > program.batch)
+      node.fail("shapes", concat("expected a batch of 1 to ", program.batch,
+                                 ", that of the largest, for '", one.name, "', found ", one.batch));
+    const GraphRole last = program.batchesPerStep == 1 ? GraphRole::Train : GraphRole::Commit;
+    if (std::ranges::none_of(program.graphs, [&](const GraphProgram &graph) {
+          return graph.role == last && graph.shape == (shape == 0 ? "" : one.name);
+        }))
+      node.fail("shapes", concat("no graph trains in '", one.name, "'"));
+  }
 }
 
 } // namespace
 
-size_t graphIndex(const Program &program, GraphRole role) {
-  auto found = std::ranges::find(program.graphs, role, &GraphProgram::role);
+size_t graphIndex(const Program &program, GraphRole role, size_t shape) {
+  const std::string name = shape == 0 ? "" : program.shapes.at(shape).name;
+  auto found = std::ranges::find_if(program.graphs, [&](const GraphProgram &graph) {
+    return graph.role == role && graph.shape == name;
+  });
   if (found == program.graphs.end())
-    throw Error::badInput("the program has no '" + std::string(nameOf(role)) + "' graph");
+    throw Error::badInput("the program has no '" + graphName(role, name) + "' graph");
   return static_cast<size_t>(found - program.graphs.begin());
 }
 
-size_t stepGraphIndex(const Program &program, int64_t number) {
+size_t stepGraphIndex(const Program &program, int64_t number, size_t shape) {
   if (program.batchesPerStep == 1)
-    return graphIndex(program, GraphRole::Train);
+    return graphIndex(program, GraphRole::Train, shape);
   const bool isLast = number == program.batchesPerStep - 1;
-  return graphIndex(program, isLast ? GraphRole::Commit : GraphRole::Accumulate);
+  return graphIndex(program, isLast ? GraphRole::Commit : GraphRole::Accumulate, shape);
 }
 
 std::string toJson(const Program &program) {
@@ -295,6 +318,12 @@ std::string toJson(const Program &program) {
   json["state"] = Json::array();
   for (const StateTensor &tensor : program.state)
     json["state"].push_back(stateJson(tensor));
+  if (!program.shapes.empty())
+    json["shapes"] = Json::array();
+  for (const ProgramShape &shape : program.shapes)
+    json["shapes"].push_back({{"name", shape.name}, {"batch", shape.batch}});
+  if (program.fillsBatches)
+    json["fills_batches"] = true;
   json["graphs"] = Json::array();
   for (const GraphProgram &graph : program.graphs)
     json["graphs"].push_back(graphJson(graph));
@@ -331,6 +360,12 @@ Program programFromJson(std::string_view text) {
   program.optimizer = node.parsed("optimizer", parseOptimizer);
   program.optimizer.learningRate = node.number("learning_rate");
   node.forEach("state", [&](const JsonNode &item) { program.state.push_back(stateFrom(item)); });
+  if (node.has("shapes"))
+    node.forEach("shapes", [&](const JsonNode &item) {
+      program.shapes.push_back({item.text("name"), item.count("batch")});
+    });
+  if (node.has("fills_batches"))
+    program.fillsBatches = node.boolean("fills_batches");
   node.forEach("graphs", [&](const JsonNode &item) { program.graphs.push_back(graphFrom(item)); });
   checkRoles(program, node);
   program.plan = planFrom(node.at("plan"));

@@ -188,6 +188,15 @@ stowage_status stowage_write_state(stowage_model *model, int64_t index, const st
 double stowage_learning_rate(const stowage_model *model);
 stowage_status stowage_set_learning_rate(stowage_model *model, double rate);
 
+/* How many shapes a step has (--shapes), at least 1, and the one in which the last step ran: its position in "shapes" of the plan, the
+ * largest first. A step takes the smallest that holds its batch: arrays smaller than STOWAGE_STEP_INPUTS, which are those of the
+ * largest, are padded with labels that do not count, and zeros elsewhere. */
+int64_t stowage_shape_count(void);
+int64_t stowage_step_shape(const stowage_model *model);
+
+/* Whether a batch of fewer samples than a shape has is filled up with samples that do not count: 1, otherwise 0. */
+int32_t stowage_fills_batches(void);
+
 /* Steps done since the state was initialized; part of the seed of dropout and, for optimizers that
  * correct a bias, of the update. */
 int64_t stowage_step_count(const stowage_model *model);

@@ -320,6 +320,22 @@ stowage_status stowage_set_learning_rate(stowage_model *model, double rate) {
   });
 }
 
+int64_t stowage_shape_count(void) {
+  int64_t count = 0;
+  guarded([&] { count = static_cast<int64_t>(program().shapeCount()); });
+  return count;
+}
+
+int64_t stowage_step_shape(const stowage_model *model) {
+  return model ? static_cast<int64_t>(model->instance.stepShape()) : 0;
+}
+
+int32_t stowage_fills_batches(void) {
+  int32_t fills = 0;
+  guarded([&] { fills = program().fillsBatches; });
+  return fills;
+}
+
 int64_t stowage_step_count(const stowage_model *model) {
   return model ? model->instance.stepCount() : 0;
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/program/ShapeChoice.h"
 
 #include <algorithm>
 #include <charconv>
@@ -135,7 +136,7 @@ RunState readRunState(const SafetensorsFile &file, const Program &program, Saved
   run.rate.decayEpochs = metadata.count("lr_decay_epochs", 1);
   run.rate.warmupSteps = metadata.count("warmup_steps", 0);
   run.rate.totalSteps = metadata.count("total_steps", 0);
-  run.rate.stepsPerEpoch = std::max<int64_t>(run.rows / program.samplesPerStep(), 1);
+  run.rate.stepsPerEpoch = std::max<int64_t>(stepsPerEpoch(program, run.rows), 1);
   return run;
 }
 

@@ -180,12 +180,14 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   ArrayFile file(options.data);
   const GraphProgram &graph = program.graphs[stepGraphIndex(program)];
   // Named arrays are meant as they are; otherwise the test arrays come first.
+  const std::optional<Fitting> fitting = fittingOf(program);
+  const Fitting *fit = fitting ? &*fitting : nullptr;
   std::optional<Samples> samples;
   if (!options.keys.x && !options.keys.y)
-    samples = loadSamples(file, graph, Split::Test, options.keys);
+    samples = loadSamples(file, graph, Split::Test, options.keys, fit);
   bool isTest = samples.has_value();
   if (!isTest)
-    samples = loadSamples(file, graph, Split::Train, options.keys);
+    samples = loadSamples(file, graph, Split::Train, options.keys, fit);
   warnOfUnreadArrays(file, graph, options.keys);
   checkTargets(program, *samples);
   const WeightFiles weights(options.weights);

@@ -76,19 +76,23 @@ void checkTargets(const Program &program, const Samples &samples) {
 
 Evaluator::Evaluator(Executor &executor, const Samples &samples, NonFinite nonFinite)
     : executor(executor), graph(graphIndex(executor.program(), GraphRole::Eval)),
-      loss(executor.program().loss), feeder(executor.program().graphs[graph], samples, nonFinite),
+      loss(executor.program().loss), fitting(fittingOf(executor.program())),
+      feeder(executor.program().graphs[graph], samples, nonFinite, fitting ? &*fitting : nullptr),
       output(modelOutput(executor.program())) {
   int64_t batch = executor.program().samplesPerEvaluation();
   int64_t total = elementCount(output.place.shape);
   rowOutputs = total / batch;
   if (loss.kind != LossSpec::Kind::Output)
     target = &targetArray(executor.program(), samples);
+  if (target && fitting)
+    targets.emplace(*target, targetInput(trainGraph(executor.program())), nonFinite, &*fitting);
   if (countsClasses(loss))
     layout = classesOf(executor.program(), loss);
   if (loss.readsClasses()) {
     labels.resize(layout.positions);
   } else if (target) {
-    if (rowOutputs * batch != total || rowOutputs != target->rowElements())
+    if (rowOutputs * batch != total ||
+        rowOutputs != (targets ? targets->elements() : target->rowElements()))
       throw Error::badInput("the model's output " + shapeText(output.place.shape) +
                             " does not compare with " + target->place + " " + describe(*target));
     targetRow.resize(rowOutputs);
@@ -155,14 +159,18 @@ double Evaluator::ownLoss() const {
 void Evaluator::addRow(Metrics &metrics, int64_t batchRow, int64_t row) {
   std::span<const double> result(outputs.data() + batchRow * rowOutputs,
                                  static_cast<size_t>(rowOutputs));
+  const ElementType type =
+      targets ? elementTypeOf(targetInput(trainGraph(executor.program())).place.dtype)
+              : target->type;
+  const char *elements = targets ? targets->row(row) : target->row(row);
   if (loss.readsClasses()) {
-    convertElements(target->type, target->row(row), DType::I64,
-                    reinterpret_cast<char *>(labels.data()), static_cast<int64_t>(labels.size()));
+    convertElements(type, elements, DType::I64, reinterpret_cast<char *>(labels.data()),
+                    static_cast<int64_t>(labels.size()));
     metrics.addClassified(loss, layout, result, labels);
     return;
   }
-  convertElements(target->type, target->row(row), DType::F64,
-                  reinterpret_cast<char *>(targetRow.data()), rowOutputs);
+  convertElements(type, elements, DType::F64, reinterpret_cast<char *>(targetRow.data()),
+                  rowOutputs);
   if (loss.probabilities)
     metrics.addDistributed(loss, layout, result, targetRow);
   else

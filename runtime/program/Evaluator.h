@@ -47,7 +47,10 @@ private:
   Executor &executor;
   size_t graph;
   const LossSpec &loss;
+  const std::optional<Fitting>
+      fitting; ///< where the program's step has several shapes; evaluation runs in the largest
   Feeder feeder;
+  std::optional<RowReader> targets; ///< of targets that may be of other sizes
   const GraphOutput &output;
   const Array *target = nullptr; ///< null where the model computes the loss
   ClassLayout layout;

@@ -27,7 +27,8 @@ Array arrayFor(const GraphInput &input, const void *data, const ElementType &typ
 
 } // namespace
 
-Instance::Feed::Feed(const Program &program, const std::vector<size_t> &graphs, int64_t rowsPerRun)
+Instance::Feed::Feed(const Program &program, const std::vector<size_t> &graphs, int64_t rowsPerRun,
+                     const Fitting *fitting)
     : graph(graphs.back()) {
   for (const GraphInput *input : sampleInputs(program.graphs[graph])) {
     places.push_back(*input);
@@ -46,14 +47,14 @@ Instance::Feed::Feed(const Program &program, const std::vector<size_t> &graphs, 
   rows = allRows(rowsPerRun);
   feeders.reserve(graphs.size());
   for (size_t index : graphs)
-    feeders.emplace_back(program.graphs[index], samples);
+    feeders.emplace_back(program.graphs[index], samples, NonFinite::Refused, fitting);
 }
 
 /// The graphs of a step by batch.
-static std::vector<size_t> stepGraphs(const Program &program) {
+static std::vector<size_t> stepGraphs(const Program &program, size_t shape) {
   std::vector<size_t> graphs;
   for (int64_t batch = 0; batch < program.batchesPerStep; ++batch)
-    graphs.push_back(stepGraphIndex(program, batch));
+    graphs.push_back(stepGraphIndex(program, batch, shape));
   return graphs;
 }
 
@@ -65,12 +66,16 @@ static std::vector<size_t> evaluationGraphs(const Program &program) {
 
 Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
                    ExecutorOptions options, FirstWeights weights)
-    : executor(program, image, options),
-      training(executor.program(), stepGraphs(executor.program()), executor.program().batch),
+    : executor(program, image, options), fitting(fittingOf(executor.program())),
+      shapes(executor.program()),
       evaluation(executor.program(), evaluationGraphs(executor.program()),
-                 executor.program().samplesPerEvaluation()),
+                 executor.program().samplesPerEvaluation(), fit()),
       evaluationOutputs(graph(evaluation).outputs), trainingStep(executor),
       firstWeights(std::move(weights)) {
+  trainings.reserve(executor.program().shapeCount()); // feeders refer to what stands beside them
+  for (size_t one = 0; one < executor.program().shapeCount(); ++one)
+    trainings.emplace_back(executor.program(), stepGraphs(executor.program(), one),
+                           executor.program().batchOf(one), fit());
   for (GraphOutput &output : evaluationOutputs)
     if (output.joining == Joining::Rows && !output.place.shape.empty())
       output.place.shape.front() *= executor.program().evaluationParts;
@@ -78,7 +83,8 @@ Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
   reset(seed);
 }
 
-void Instance::takeArrays(Feed &feed, std::span<const HostArray> arrays, bool isFixed) {
+void Instance::takeArrays(Feed &feed, std::span<const HostArray> arrays, RowCount count) {
+  const bool isFixed = count == RowCount::Fixed;
   if (arrays.size() != feed.inputs.size())
     throw Error::badInput(
         concat("expected ", feed.inputs.size(), " arrays (",
@@ -102,29 +108,59 @@ void Instance::takeArrays(Feed &feed, std::span<const HostArray> arrays, bool is
           concat(array.place, ": expected ", isFixed ? "a batch of " : "", rows.value_or(1),
                  isFixed ? "" : " rows, as another input has", ", found ", describe(array),
                  isFixed ? "; the batch is fixed when the model is compiled" : ""));
-    checkSample(array, input);
+    checkSample(array, input, fit());
     if (isWhole && !input.place.shape.empty() && array.rowCount() != input.place.shape[0])
       throw Error::badInput(concat(array.place, ": expected ", input.place.shape[0],
                                    " rows, found ", describe(array)));
   }
 }
 
-void Instance::feedBatch(Feed &feed, size_t batch) {
+void Instance::feedBatch(Feed &feed, size_t batch, size_t rows) {
   std::iota(feed.rows.begin(), feed.rows.end(), static_cast<int64_t>(batch * feed.rows.size()));
-  feed.feeders[batch].write(executor, feed.rows);
+  feed.feeders[batch].write(executor, std::span(feed.rows).first(rows));
+}
+
+size_t Instance::shapeFor(std::span<const HostArray> arrays) const {
+  if (!fitting || arrays.size() != training().inputs.size())
+    return 0; // and what is wrong is said of that
+  std::map<std::string, Shape> sizes;
+  int64_t rows = 0;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const GraphInput &input = *training().inputs[i];
+    sizes[input.name] = arrays[i].shape;
+    if (!training().samples.whole.contains(input.name) && !arrays[i].shape.empty())
+      rows = arrays[i].shape.front();
+  }
+  const int64_t parts = program().batchesPerStep;
+  if (rows % parts != 0)
+    throw Error::badInput(
+        concat("expected rows for ", parts, " batches of one size, found ", rows));
+  return shapes.smallestFor(rows / parts, shapes.extentsOf(sizes));
 }
 
 double Instance::step(std::span<const HostArray> arrays) {
-  takeArrays(training, arrays, true);
-  checkTargets(program(), training.samples);
+  const size_t chosen = shapeFor(arrays);
+  Feed &feed = trainings[chosen];
+  takeArrays(feed, arrays, fitting ? RowCount::Any : RowCount::Fixed);
+  checkTargets(program(), feed.samples);
   double loss = 0;
-  for (size_t batch = 0; batch < training.feeders.size(); ++batch) {
-    feedBatch(training, batch);
-    trainingStep.start(settings, nullptr, static_cast<int64_t>(batch));
+  const size_t rows = std::min(feed.rows.size(), static_cast<size_t>(rowsOf(feed)));
+  for (size_t batch = 0; batch < feed.feeders.size(); ++batch) {
+    feedBatch(feed, batch, rows);
+    trainingStep.start(settings, nullptr, static_cast<int64_t>(batch), chosen);
     loss = trainingStep.finish();
   }
+  shape = chosen;
   ++settings.step;
   return loss;
+}
+
+int64_t Instance::rowsOf(const Feed &feed) {
+  auto sampled = std::ranges::find_if(feed.places, [&](const GraphInput &input) {
+    return !feed.samples.whole.contains(input.name);
+  });
+  return sampled == feed.places.end() ? feed.samples.rowCount
+                                      : feed.samples.byInput.at(sampled->name).rowCount();
 }
 
 void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const> outputs) {
@@ -132,9 +168,9 @@ void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const
   if (outputs.size() != places.size())
     throw Error::badInput(
         concat("expected buffers for ", places.size(), " outputs, found ", outputs.size()));
-  takeArrays(evaluation, arrays, true);
+  takeArrays(evaluation, arrays, RowCount::Fixed);
   for (size_t part = 0; part < evaluation.feeders.size(); ++part) {
-    feedBatch(evaluation, part);
+    feedBatch(evaluation, part, evaluation.rows.size());
     executor.run(evaluation.graph);
     for (size_t i = 0; i < places.size(); ++i)
       if (outputs[i])
@@ -143,17 +179,13 @@ void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const
 }
 
 Metrics Instance::measure(std::span<const HostArray> arrays) {
-  takeArrays(training, arrays, false);
-  checkTargets(program(), training.samples);
-  auto sampled = std::ranges::find_if(training.places, [&](const GraphInput &input) {
-    return !training.samples.whole.contains(input.name);
-  });
-  const int64_t rows = sampled == training.places.end()
-                           ? training.samples.rowCount
-                           : training.samples.byInput.at(sampled->name).rowCount();
+  Feed &feed = trainings.front();
+  takeArrays(feed, arrays, RowCount::Any);
+  checkTargets(program(), feed.samples);
+  const int64_t rows = rowsOf(feed);
   if (rows == 0)
     throw Error::badInput("expected at least one row to evaluate, found none");
-  return Evaluator(executor, training.samples, NonFinite::Allowed).run(allRows(rows));
+  return Evaluator(executor, feed.samples, NonFinite::Allowed).run(allRows(rows));
 }
 
 void Instance::takeOutput(size_t index, size_t part, void *rowMajor) {

@@ -38,14 +38,16 @@ public:
 
   const Program &program() const { return executor.program(); }
 
-  const std::vector<const GraphInput *> &stepInputs() const { return training.inputs; }
+  /// Of the largest shape, where a step has several.
+  const std::vector<const GraphInput *> &stepInputs() const { return training().inputs; }
   const std::vector<const GraphInput *> &evalInputs() const { return evaluation.inputs; }
-  const std::vector<GraphOutput> &stepOutputs() const { return graph(training).outputs; }
+  const std::vector<GraphOutput> &stepOutputs() const { return graph(training()).outputs; }
   /// Of a whole batch, in whatever parts it is evaluated.
   const std::vector<GraphOutput> &evalOutputs() const { return evaluationOutputs; }
 
   /// Copies a batch in, trains on it and returns its loss. `arrays` are in the order of
-  /// stepInputs(). Throws Error(BadInput) naming the input that does not fit; the state is as
+  /// stepInputs(). Of several shapes the smallest that holds the batch is taken, which is padded to it: with labels that do not count,
+  /// and zeros elsewhere. Throws Error(BadInput) naming the input that does not fit; the state is as
   /// before then.
   double step(std::span<const HostArray> arrays);
 
@@ -70,6 +72,9 @@ public:
   void save(const std::string &path) const;
   void load(const std::string &path, Restore what);
 
+  /// The shape of the last step.
+  size_t stepShape() const { return shape; }
+
   double learningRate() const { return settings.learningRate; }
   void setLearningRate(double rate);
   int64_t stepCount() const { return settings.step; }
@@ -79,7 +84,8 @@ private:
   /// A graph's sample inputs and the arrays of the call at hand, which its feeder refers to.
   struct Feed {
     /// Of the graphs that run in turn, each on `rowsPerRun` rows of a call.
-    Feed(const Program &program, const std::vector<size_t> &graphs, int64_t rowsPerRun);
+    Feed(const Program &program, const std::vector<size_t> &graphs, int64_t rowsPerRun,
+         const Fitting *fitting);
     size_t graph;                   ///< the last one
     std::vector<GraphInput> places; ///< of its sample inputs, with the rows of a call
     std::vector<const GraphInput *> inputs;
@@ -89,15 +95,29 @@ private:
   };
 
   const GraphProgram &graph(const Feed &feed) const { return program().graphs[feed.graph]; }
-  /// Checks the arrays of a call and notes them. Where the batch is not fixed, any number of rows
-  /// will do, the same in all.
-  void takeArrays(Feed &feed, std::span<const HostArray> arrays, bool isFixed);
-  void feedBatch(Feed &feed, size_t batch);
+  enum class RowCount {
+    Fixed, ///< those of the feed
+    Any,   ///< the same in all arrays
+  };
+  const Feed &training() const { return trainings.front(); }
+  const Fitting *fit() const { return fitting ? &*fitting : nullptr; }
+  /// The smallest shape that holds a batch.
+  size_t shapeFor(std::span<const HostArray> arrays) const;
+  /// Checks the arrays of a call and notes them.
+  void takeArrays(Feed &feed, std::span<const HostArray> arrays, RowCount count);
+  /// Brings so many rows of the arrays in, those of batch number `batch`.
+  void feedBatch(Feed &feed, size_t batch, size_t rows);
+  /// Of the arrays of the call at hand.
+  static int64_t rowsOf(const Feed &feed);
   /// Copies output `index` of the evaluation of a part to its place among those of a batch.
   void takeOutput(size_t index, size_t part, void *rowMajor);
 
-  mutable Executor executor; ///< reading is a call of the device, too
-  Feed training, evaluation;
+  mutable Executor executor;            ///< reading is a call of the device, too
+  const std::optional<Fitting> fitting; ///< where a step has several shapes
+  const ShapeChoice shapes;
+  std::vector<Feed> trainings; ///< by shape
+  Feed evaluation;
+  size_t shape = 0;
   std::vector<GraphOutput> evaluationOutputs;
   std::vector<std::vector<double>> partSums; ///< by output, of the parts so far; rows have none
   TrainingStep trainingStep;

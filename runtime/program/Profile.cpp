@@ -74,7 +74,7 @@ Profile::Profile(const GraphProgram &graph, int64_t threads, int64_t steps, cons
   stepSeconds.reserve(static_cast<size_t>(std::clamp<int64_t>(steps, 1, mostStepTimes)));
   if (plan)
     for (const GraphPlan &candidate : plan->graphs)
-      if (candidate.role == graph.role && candidate.steps.size() == commands.size())
+      if (candidate.name() == graph.name() && candidate.steps.size() == commands.size())
         planned = &candidate;
 }
 

@@ -87,7 +87,25 @@ std::string expectedText(const Operand &place) {
   return text + "]";
 }
 
-void checkArray(const Array &array, const GraphInput &input) {
+/// The dimensions in which an array for `input` may differ from it.
+const std::set<size_t> *openDims(const GraphInput &input, const Fitting *fitting) {
+  if (!fitting)
+    return nullptr;
+  auto found = fitting->open.find(input.name);
+  return found == fitting->open.end() ? nullptr : &found->second;
+}
+
+/// True where the array has the sizes of the input but in those dimensions.
+bool fitsBut(const std::set<size_t> &open, const Shape &array, const Shape &input) {
+  if (array.size() != input.size())
+    return false;
+  for (size_t dim = 1; dim < array.size(); ++dim)
+    if (array[dim] != input[dim] && (!open.contains(dim) || array[dim] == 0))
+      return false;
+  return true;
+}
+
+void checkArray(const Array &array, const GraphInput &input, const Fitting *fitting) {
   auto fail = [&](const std::string &hint) {
     throw Error::badInput(array.place + ": expected " + expectedText(input.place) + " for input '" +
                           input.name + "', found " + describe(array) + hint);
@@ -95,7 +113,8 @@ void checkArray(const Array &array, const GraphInput &input) {
   if (array.shape.empty() && !input.place.shape.empty())
     fail("; the first dimension must count the samples");
   Shape expected = essentialRow(input.place.shape), found = essentialRow(array.shape);
-  if (found != expected) {
+  const std::set<size_t> *open = openDims(input, fitting);
+  if (found != expected && !(open && fitsBut(*open, array.shape, input.place.shape))) {
     std::ranges::sort(expected);
     std::ranges::sort(found);
     fail(found == expected ? "; the dimensions are in another order, numpy.transpose helps" : "");
@@ -182,8 +201,8 @@ bool hasNonFinite(DType type, const char *values, int64_t count) {
 
 } // namespace
 
-void checkSample(const Array &array, const GraphInput &input) {
-  checkArray(array, input);
+void checkSample(const Array &array, const GraphInput &input, const Fitting *fitting) {
+  checkArray(array, input, fitting);
   checkIndices(array, input);
 }
 
@@ -196,7 +215,7 @@ std::vector<const GraphInput *> sampleInputs(const GraphProgram &graph) {
 }
 
 std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &graph, Split split,
-                                   const KeyChoice &keys) {
+                                   const KeyChoice &keys, const Fitting *fitting) {
   std::vector<const GraphInput *> inputs = sampleInputs(graph);
   Samples samples;
   for (const GraphInput *input : inputs) {
@@ -216,7 +235,7 @@ std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &gr
                             joined(file.names()) +
                             (isOnly ? "; choose one with " + std::string(flag) + "=NAME" : ""));
     Array array = file.load(*found);
-    checkArray(array, *input);
+    checkArray(array, *input, fitting);
     if (!samples.byInput.empty() && array.rowCount() != samples.rowCount)
       throw Error::badInput(concat(array.place, ": expected ", samples.rowCount,
                                    " rows as in array '", samples.byInput.begin()->second.name,
@@ -294,51 +313,118 @@ Rows splitRows(int64_t count, double fraction, uint64_t seed) {
   return rows;
 }
 
-Feeder::Feeder(const GraphProgram &graph, const Samples &samples, NonFinite nonFinite)
-    : nonFinite(nonFinite) {
-  size_t largest = 0;
+RowReader::RowReader(const Array &array, const GraphInput &input, NonFinite nonFinite,
+                     const Fitting *fitting)
+    : array(array), input(input), nonFinite(nonFinite), fitting(fitting) {
+  const DType type = input.place.dtype;
+  if (fitting)
+    if (auto label = fitting->ignored.find(input.name); label != fitting->ignored.end()) {
+      const std::vector<int64_t> labels(static_cast<size_t>(elements()), label->second);
+      ignored.resize(labels.size() * static_cast<size_t>(sizeOf(type)));
+      convertElements(elementTypeOf(DType::I64), reinterpret_cast<const char *>(labels.data()),
+                      type, ignored.data(), elements());
+    }
+  checkArray(array, input, fitting);
+  follow();
+}
+
+void RowReader::follow() {
+  if (array.shape == followed && !converted.empty())
+    return;
+  followed = array.shape;
+  converted.resize(
+      std::max<size_t>(static_cast<size_t>(array.rowElements() * sizeOf(input.place.dtype)), 1));
+  runs.clear();
+  const std::set<size_t> *open = openDims(input, fitting);
+  if (open && array.shape.size() == input.place.shape.size() &&
+      !std::equal(array.shape.begin() + 1, array.shape.end(), input.place.shape.begin() + 1))
+    fit();
+}
+
+int64_t RowReader::elements() const {
+  const Shape &shape = input.place.shape;
+  return shape.empty() ? 1 : elementCount(shape) / std::max<int64_t>(shape[0], 1);
+}
+
+/// The box that both have, as runs of the last dimension.
+void RowReader::fit() {
+  const Bytes width = sizeOf(input.place.dtype);
+  const Shape from(array.shape.begin() + 1, array.shape.end());
+  const Shape to(input.place.shape.begin() + 1, input.place.shape.end());
+  fitted.assign(static_cast<size_t>(elements() * width), 0);
+  if (!ignored.empty())
+    fitted = ignored;
+  runs.push_back({0, 0, width});
+  Bytes fromStride = width, toStride = width;
+  for (size_t dim = from.size(); dim-- > 0;) {
+    const int64_t common = std::min(from[dim], to[dim]);
+    std::vector<Run> wider;
+    if (dim + 1 == from.size())
+      wider.push_back({0, 0, common * width});
+    else
+      for (int64_t i = 0; i < common; ++i)
+        for (const Run &run : runs)
+          wider.push_back({run.from + i * fromStride, run.to + i * toStride, run.bytes});
+    runs = std::move(wider);
+    fromStride *= from[dim];
+    toStride *= to[dim];
+  }
+}
+
+const char *RowReader::row(int64_t row) {
+  const DType type = input.place.dtype;
+  const char *source = array.row(row);
+  bool isAligned = reinterpret_cast<uintptr_t>(source) % sizeOf(type) == 0;
+  if (array.type != elementTypeOf(type) || !isAligned) {
+    try {
+      convertElements(array.type, source, type, converted.data(), array.rowElements());
+    } catch (const Error &error) {
+      throw Error::badInput(concat(array.place, ": row ", row, ": ", error.what()));
+    }
+    source = converted.data();
+  }
+  if (nonFinite == NonFinite::Refused && hasNonFinite(type, source, array.rowElements()))
+    failNonFinite(array, type);
+  if (runs.empty())
+    return source;
+  for (const Run &run : runs)
+    std::memcpy(fitted.data() + run.to, source + run.from, static_cast<size_t>(run.bytes));
+  return fitted.data();
+}
+
+const char *RowReader::filling(int64_t row) {
+  return ignored.empty() ? this->row(row) : ignored.data();
+}
+
+Feeder::Feeder(const GraphProgram &graph, const Samples &samples, NonFinite nonFinite,
+               const Fitting *fitting)
+    : fillsRows(fitting && fitting->fillsRows) {
   for (const GraphInput *input : sampleInputs(graph)) {
     auto found = samples.byInput.find(input->name);
     if (found == samples.byInput.end())
       throw Error::badInput("input '" + input->name + "' of graph '" + graph.name() +
                             "' has no array");
-    checkArray(found->second, *input);
-    channels.push_back({input, &found->second, samples.whole.contains(input->name)});
-    largest = std::max<size_t>(largest, found->second.rowElements() * sizeOf(input->place.dtype));
+    channels.push_back({input, RowReader(found->second, *input, nonFinite, fitting),
+                        samples.whole.contains(input->name)});
   }
-  rowBuffer.resize(largest);
-}
-
-const char *Feeder::elementsOf(const Channel &channel, int64_t row) {
-  const Array &array = *channel.array;
-  const DType type = channel.input->place.dtype;
-  const char *source = array.row(row);
-  bool isAligned = reinterpret_cast<uintptr_t>(source) % sizeOf(type) == 0;
-  if (array.type != elementTypeOf(type) || !isAligned) {
-    try {
-      convertElements(array.type, source, type, rowBuffer.data(), array.rowElements());
-    } catch (const Error &error) {
-      throw Error::badInput(concat(array.place, ": row ", row, ": ", error.what()));
-    }
-    source = rowBuffer.data();
-  }
-  if (nonFinite == NonFinite::Refused && hasNonFinite(type, source, array.rowElements()))
-    failNonFinite(array, type);
-  return source;
 }
 
 void Feeder::write(Executor &executor, std::span<const int64_t> rows) {
-  for (const Channel &channel : channels) {
+  const auto given = static_cast<int64_t>(rows.size());
+  for (Channel &channel : channels) {
     const Operand &place = channel.input->place;
-    const int64_t rowElements = channel.array->rowElements();
+    const int64_t rowElements = channel.reader.elements();
+    channel.reader.follow();
     const int64_t count = place.shape.empty() ? 1 : place.shape[0];
-    if (!channel.isWhole && count != static_cast<int64_t>(rows.size()))
-      throw Error::badInput(concat("input '", channel.input->name, "' takes ", count,
-                                   " rows, a batch has ", rows.size()));
+    if (!channel.isWhole && count != given && !(fillsRows && 0 < given && given < count))
+      throw Error::badInput(
+          concat("input '", channel.input->name, "' takes ", count, " rows, a batch has ", given));
     TensorUpload upload(executor.device(), place);
     for (int64_t i = 0; i < count; ++i)
       upload.store(i * rowElements, (i + 1) * rowElements,
-                   elementsOf(channel, channel.isWhole ? i : rows[i]));
+                   channel.isWhole ? channel.reader.row(i)
+                   : i < given     ? channel.reader.row(rows[i])
+                                   : channel.reader.filling(rows[0]));
     upload.finish();
   }
 }

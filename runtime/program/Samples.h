@@ -4,6 +4,7 @@
 #include "runtime/data/ArrayFile.h"
 #include "runtime/program/Executor.h"
 #include "runtime/program/Metrics.h"
+#include "runtime/program/ShapeChoice.h"
 
 #include <map>
 #include <optional>
@@ -38,9 +39,10 @@ std::vector<const GraphInput *> sampleInputs(const GraphProgram &graph);
 /// `x_train`, the only Target input `y` or `y_train` (further common names: see the source). For
 /// the test split the names end in `_test`; absent when there are none. Shapes must agree beyond
 /// the row dimension, up to dimensions of 1, and types must be convertible (Element.h); values that
-/// index a table must lie in it. Throws Error(BadInput) naming array, expected and found.
+/// index a table must lie in it. With `fitting`, sizes may differ where the shapes of the program do. Throws
+/// Error(BadInput) naming array, expected and found.
 std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &graph, Split split,
-                                   const KeyChoice &keys);
+                                   const KeyChoice &keys, const Fitting *fitting = nullptr);
 
 /// The arrays of `file` that no sample input of `graph` takes, in neither split.
 std::vector<std::string> unreadArrays(const ArrayFile &file, const GraphProgram &graph,
@@ -50,7 +52,7 @@ std::vector<std::string> unreadArrays(const ArrayFile &file, const GraphProgram 
 void warnOfUnreadArrays(const ArrayFile &file, const GraphProgram &graph, const KeyChoice &keys);
 
 /// Throws Error(BadInput) when `array` does not fit `input` as loadSamples demands it.
-void checkSample(const Array &array, const GraphInput &input);
+void checkSample(const Array &array, const GraphInput &input, const Fitting *fitting = nullptr);
 
 /// Throws Error(BadInput) naming the first row whose label is neither in [0, classes) nor
 /// `ignoreIndex`.
@@ -73,14 +75,50 @@ Rows splitRows(int64_t count, double fraction, uint64_t seed);
 /// What a feeder does with NaN and infinities in the data.
 enum class NonFinite : uint8_t { Refused, Allowed };
 
+/// The rows of an array as an input takes them.
+class RowReader {
+public:
+  /// All outlive the reader. Throws as checkSample. With `fitting`, rows of other sizes are cut or padded.
+  RowReader(const Array &array, const GraphInput &input, NonFinite nonFinite,
+            const Fitting *fitting);
+
+  /// Where the array has become one of another shape: allocates for it, and throws as the constructor. Nothing else does.
+  void follow();
+
+  /// The elements of sample `row` in the input's type, in the array or in this reader, until the next call. Throws Error(BadInput)
+  /// naming array and row when a value does not fit the type, or is NaN or infinite and that is refused. Allocates nothing.
+  const char *row(int64_t row);
+
+  /// A row in which nothing counts, of labels that may be so; any other row is as it is.
+  const char *filling(int64_t row);
+
+  int64_t elements() const; ///< of a row of the input
+
+private:
+  struct Run {
+    Bytes from, to, bytes;
+  };
+  void fit();
+
+  const Array &array;
+  const GraphInput &input;
+  NonFinite nonFinite;
+  const Fitting *fitting;
+  Shape followed;              ///< of the array
+  std::vector<char> converted; ///< elements of a row, converted or realigned
+  std::vector<char> fitted;    ///< of the input's size; empty where the array has it
+  std::vector<char> ignored;   ///< a row of labels that do not count; empty: there are none
+  std::vector<Run> runs;       ///< from `converted` to `fitted`
+};
+
 /// Copies rows into the inputs of one graph.
 class Feeder {
 public:
   /// Every sample input of `graph` must have an array in `samples`; both outlive the feeder.
   Feeder(const GraphProgram &graph, const Samples &samples,
-         NonFinite nonFinite = NonFinite::Refused);
+         NonFinite nonFinite = NonFinite::Refused, const Fitting *fitting = nullptr);
 
-  /// Brings the samples `rows`, as many as a batch has, into every sample input, converted and laid
+  /// Brings the samples `rows`, as many as a batch has, or fewer where the fitting fills it up, into every sample input, converted and laid
   /// out in the device's staging memory. Allocates nothing. Throws Error(BadInput) naming array and
   /// row when a value does not fit the input's type, or is NaN or infinite and that is refused; the
   /// content of the inputs is undefined then.
@@ -89,15 +127,12 @@ public:
 private:
   struct Channel {
     const GraphInput *input;
-    const Array *array;
+    RowReader reader;
     bool isWhole;
   };
-  /// The elements of sample `row` in the input's type, in the array or in `rowBuffer`.
-  const char *elementsOf(const Channel &channel, int64_t row);
 
   std::vector<Channel> channels;
-  NonFinite nonFinite;
-  std::vector<char> rowBuffer; ///< converted or realigned elements of one row
+  bool fillsRows;
 };
 
 } // namespace stow

@@ -6,6 +6,7 @@
 #include "runtime/base/FileLock.h"
 #include "runtime/data/Shuffle.h"
 #include "runtime/format/PlanReport.h"
+#include "runtime/program/BatchFeed.h"
 #include "runtime/program/Evaluator.h"
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
@@ -78,10 +79,12 @@ private:
     return program.graphs[stepGraphIndex(program, batch)];
   }
   int64_t lastBatch() const { return program.batchesPerStep - 1; }
+  const Fitting *fit() const { return fitting ? &*fitting : nullptr; }
 
   const Program &program;
   const TrainOptions &options;
   ArrayFile dataFile;
+  const std::optional<Fitting> fitting; ///< where a step has several shapes
   Samples samples;
   std::optional<Samples> testSamples;
   Rows rows;
@@ -91,11 +94,11 @@ private:
   int64_t orderedEpoch = -1;      ///< the epoch that `order` is for
   std::vector<int64_t> batchRows; ///< of the batch that was fed last
   int64_t fedBatch = -1;          ///< the one that lies in the inputs; counted over all steps
+  size_t fedShape = 0;            ///< of that one
   std::exception_ptr feedProblem; ///< of a batch that was fed ahead of its turn
 
   std::optional<Executor> executor;
-  std::optional<Feeder> firstFeeder; ///< of all batches of a step but the last, where there are
-  std::optional<Feeder> feeder;      ///< of the last
+  std::optional<BatchFeed> feeds;
   std::optional<Evaluator> validationEvaluator, testEvaluator;
   std::optional<FileLock> lock; ///< of the file to save to
   std::optional<CheckpointWriter> writer;
@@ -108,7 +111,7 @@ private:
 };
 
 TrainingRun::TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options)
-    : program(program), options(options), dataFile(options.data) {
+    : program(program), options(options), dataFile(options.data), fitting(fittingOf(program)) {
   // What can be wrong with the request is found before the arena is touched.
   if (options.saveEvery > 0 && !options.save)
     throw Error::badInput("--save-every needs --save=FILE");
@@ -121,6 +124,8 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   const std::optional<WeightFiles> resumed = openResumed(options);
   loadData();
   chooseState(resumed);
+  const NonFinite nonFinite = options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused;
+  feeds.emplace(program, samples, nonFinite, fit());
 
   // What does not fit is found before memory is taken.
   std::optional<WeightFiles> weights;
@@ -132,10 +137,6 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   executor.emplace(program, image, ExecutorOptions{options.threads, options.poison, options.check});
   giveState(*executor, restoration, state.seed, options.quiet);
 
-  const NonFinite nonFinite = options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused;
-  feeder.emplace(graphOf(lastBatch()), samples, nonFinite);
-  if (lastBatch() > 0)
-    firstFeeder.emplace(graphOf(0), samples, nonFinite);
   step.emplace(*executor);
   if (const std::optional<LossScaleState> scale = step->lossScale())
     skippedSteps = scale->skippedSteps;
@@ -148,7 +149,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     testEvaluator->requireRows(testSamples->rowCount);
   }
   order.resize(rows.train.size());
-  batchRows.resize(program.batch);
+  batchRows.reserve(program.batch);
   if (options.save)
     writer.emplace(*executor, *options.save);
   if (options.log)
@@ -162,12 +163,12 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
 }
 
 void TrainingRun::loadData() {
-  samples = *loadSamples(dataFile, graphOf(0), Split::Train, options.keys);
+  samples = *loadSamples(dataFile, graphOf(0), Split::Train, options.keys, fit());
   warnOfUnreadArrays(dataFile, graphOf(0), options.keys);
   checkTargets(program, samples);
   // --validation-split=0 says that nothing is to be evaluated.
   if (options.validationSplit != 0.0)
-    testSamples = loadSamples(dataFile, graphOf(0), Split::Test, options.keys);
+    testSamples = loadSamples(dataFile, graphOf(0), Split::Test, options.keys, fit());
   if (testSamples) {
     checkTargets(program, *testSamples);
     testRows = allRows(testSamples->rowCount);
@@ -189,7 +190,7 @@ void TrainingRun::chooseState(const std::optional<WeightFiles> &resumed) {
 
   rows = splitRows(samples.rowCount, state.validationSplit, state.seed);
   auto count = static_cast<int64_t>(rows.train.size());
-  if (count < program.samplesPerStep())
+  if (stepsPerEpoch(program, count) == 0)
     throw Error::badInput(concat(dataFile.path(), ": expected at least one batch of ",
                                  program.samplesPerStep(), " training rows, found ", count,
                                  "; compile with a smaller --batch"));
@@ -209,7 +210,7 @@ void TrainingRun::chooseState(const std::optional<WeightFiles> &resumed) {
   double usual = rate.kind == LearningRate::Kind::Exponential ? 0.95 : LearningRate().decay;
   rate.decay = options.decay.value_or(keepsDecay ? rate.decay : usual);
   rate.warmupSteps = options.warmupSteps.value_or(rate.warmupSteps);
-  rate.stepsPerEpoch = count / program.samplesPerStep();
+  rate.stepsPerEpoch = stepsPerEpoch(program, count);
   chooseLength(saved);
 }
 
@@ -239,9 +240,7 @@ void TrainingRun::announce() {
   append(text, "; batch ", program.samplesPerStep(),
          lastBatch() > 0 ? concat(" in ", program.batchesPerStep, " parts of ", program.batch) : "",
          ", ", groupDigits(rate.stepsPerEpoch), " steps per epoch");
-  if (int64_t rest = state.rows - rate.stepsPerEpoch * program.samplesPerStep())
-    append(text, " (the last ", rest, " rows of an epoch's order are left out)");
-  printLine(text);
+  printLine(text + feeds->shapesText(state.rows));
   char base[40];
   std::snprintf(base, sizeof(base), "%g", rate.base);
   printLine(concat(describe(program.loss), ", ", program.optimizer.text, ", lr ", nameOf(rate.kind),
@@ -268,11 +267,12 @@ void TrainingRun::feed(int64_t number) {
       std::iota(order.begin(), order.end(), int64_t{0});
     orderedEpoch = epoch;
   }
-  int64_t first = number % perEpoch * program.batch;
-  for (int64_t i = 0; i < program.batch; ++i)
-    batchRows[i] = rows.train[order[first + i]];
-  (number % program.batchesPerStep == lastBatch() ? feeder : firstFeeder)
-      ->write(*executor, batchRows);
+  const int64_t first = number % perEpoch * program.batch;
+  const int64_t end = std::min<int64_t>(first + program.batch, static_cast<int64_t>(order.size()));
+  batchRows.clear();
+  for (int64_t i = first; i < end; ++i)
+    batchRows.push_back(rows.train[order[i]]);
+  fedShape = feeds->write(*executor, batchRows, number % program.batchesPerStep);
   fedBatch = number;
 }
 
@@ -310,7 +310,7 @@ double TrainingRun::oneBatch(int64_t number) {
   if (fedBatch != number)
     feed(number);
   step->start({state.step, state.seed, state.rate.at(state.step)}, timing ? &*timing : nullptr,
-              inStep);
+              inStep, fedShape);
   feedAhead(number + 1);
   double loss = step->finish();
   if (timing)
@@ -476,7 +476,7 @@ void TrainingRun::finish(Progress &progress, int signal) {
                 "trained to step %lld in %.2f s: %.1f samples/s, %.3f ms per step",
                 static_cast<long long>(state.step), seconds, speed,
                 speed > 0 ? 1e3 * static_cast<double>(program.samplesPerStep()) / speed : 0);
-  printLine(text);
+  printLine(text + feeds->countsText());
   printLine(memorySummary(program.plan, executor->device()));
   requireLog();
 }
@@ -484,6 +484,9 @@ void TrainingRun::finish(Progress &progress, int signal) {
 } // namespace
 
 int train(const Program &program, ProgramImage image, const TrainOptions &options) {
+  if (options.profile && !program.shapes.empty())
+    throw Error::badInput("--profile times the commands of one shape, and this program was "
+                          "compiled with several; compile it with one (--shapes)");
   return TrainingRun(program, image, options).run();
 }
 

@@ -32,9 +32,10 @@ void setScalar(Executor &executor, const Operand &place, ElementType type, const
 
 TrainingStep::TrainingStep(Executor &executor) : executor(executor) {
   const Program &program = executor.program();
-  if (program.batchesPerStep > 1)
-    graphs.push_back(describe(program, stepGraphIndex(program)));
-  graphs.push_back(describe(program, stepGraphIndex(program, program.batchesPerStep - 1)));
+  for (size_t shape = 0; shape < program.shapeCount(); ++shape)
+    graphs.push_back(
+        {describe(program, stepGraphIndex(program, 0, shape)),
+         describe(program, stepGraphIndex(program, program.batchesPerStep - 1, shape))});
   for (const StateTensor &state : executor.program().state) {
     if (state.kind == BufferKind::Optimizer && state.name == "loss_scale")
       scale.place = requireScalar(state.place, state.name);
@@ -80,9 +81,11 @@ std::optional<LossScaleState> TrainingStep::lossScale() const {
   return LossScaleState{now.value(), static_cast<int64_t>(skipped.value())};
 }
 
-void TrainingStep::start(const StepSettings &settings, Profile *profile, int64_t batch) {
+void TrainingStep::start(const StepSettings &settings, Profile *profile, int64_t batch,
+                         size_t shape) {
   const int64_t batches = executor.program().batchesPerStep;
-  started = batch == batches - 1 ? &graphs.back() : &graphs.front();
+  StepGraphs &ofShape = graphs.at(shape);
+  started = batch == batches - 1 ? &ofShape.last : &ofShape.first;
   if (batch == 0)
     for (const Operand *sum : sums)
       executor.device().fill(sum->offset, storedBytes(sum->layout, sum->shape, sum->dtype), 0);

@@ -32,10 +32,11 @@ public:
   /// outlives this.
   explicit TrainingStep(Executor &executor);
 
-  /// Starts the graph of batch number `batch` of the step, counted from 0, on what lies in its inputs
-  /// (stepGraphIndex); batches come in order, all of them. The next one may be brought there from then
-  /// on. Allocates nothing.
-  void start(const StepSettings &settings, Profile *profile = nullptr, int64_t batch = 0);
+  /// Starts the graph of batch number `batch` of the step, counted from 0, in a shape of the program, on what lies in its inputs
+  /// (stepGraphIndex); batches come in order, all of them, each in the shape that it needs. The next one may be brought there from
+  /// then on. Allocates nothing.
+  void start(const StepSettings &settings, Profile *profile = nullptr, int64_t batch = 0,
+             size_t shape = 0);
 
   /// Waits for what was started, and for nothing that was asked of the device later. Returns the
   /// step's loss after its last batch, else that of the batch. Allocates nothing.
@@ -69,7 +70,10 @@ private:
   static StepGraph describe(const Program &program, size_t index);
 
   Executor &executor;
-  std::vector<StepGraph> graphs;     ///< train, or accumulate and commit
+  struct StepGraphs {
+    StepGraph first, last; ///< accumulate and commit, or train twice
+  };
+  std::vector<StepGraphs> graphs;    ///< by shape
   StepGraph *started = nullptr;      ///< the one that runs or ran last
   std::vector<const Operand *> sums; ///< of gradients; empty where a step is one batch
   ScalarResult scale, skippedSteps;

@@ -440,6 +440,9 @@ module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alig
   func.func @c() attributes {stow.role = #stow.role<commit>} { return }
   // expected-error @+1 {{@eval has the role commit, as @c has; each role has one function}}
   func.func @eval() attributes {stow.role = #stow.role<commit>} { return }
+  func.func @other_shape() attributes {stow.role = #stow.role<commit>, stow.shape = "sequence=8"} { return }
+  // expected-error @+1 {{@again has the role commit, as @other_shape has; each role has one function}}
+  func.func @again() attributes {stow.role = #stow.role<commit>, stow.shape = "sequence=8"} { return }
   // expected-error @+1 {{@none has no stow.role; form "placed" expects one of train, eval, accumulate, commit, measure}}
   func.func @none() { return }
   // expected-error @+1 {{@model has the role model; form "placed" expects one of train, eval, accumulate, commit, measure}}

@@ -1,6 +1,7 @@
 #include "tests/runtime/format/TinyPlan.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/format/PlanReport.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -149,6 +150,30 @@ TEST(PlanTest, JsonRoundTrips) {
 }
 
 // Tests that a plan file that says nothing of what its aliases are is read and written as it is.
+TEST(PlanTest, JsonHoldsShapes) {
+  Plan plan = makeTinyPlan();
+  EXPECT_EQ(toJson(plan).find("\"shapes\""), std::string::npos);
+  plan.shapes = {{"sequence=8", {{"sequence", 8}}, 448, 0.5, 0.25},
+                 {"sequence=4", {{"sequence", 4}}, 320, 0.25, 0}};
+  GraphPlan small = plan.graphs[0];
+  small.shape = "sequence=4";
+  plan.graphs.push_back(small);
+  const std::string text = toJson(plan);
+  const Plan read = planFromJson(text);
+  EXPECT_EQ(toJson(read), text);
+  ASSERT_EQ(read.shapes.size(), 2u);
+  EXPECT_EQ(read.shapes[0].extents.at("sequence"), 8);
+  EXPECT_EQ(read.shapes[0].arenaBytes, 448);
+  EXPECT_EQ(read.shapes[0].extraTimeFraction, 0.25);
+  EXPECT_EQ(read.shapes[1].stepSeconds, 0.25);
+  EXPECT_EQ(read.graphs.back().name(), "train@sequence=4");
+  EXPECT_EQ(findGraph(read, GraphRole::Train, "sequence=4"), &read.graphs.back());
+  EXPECT_EQ(findGraph(read, GraphRole::Train), &read.graphs.front());
+  EXPECT_EQ(findGraph(read, GraphRole::Eval, "sequence=4"), nullptr);
+  EXPECT_THAT(renderText(read, {}),
+              testing::ContainsRegex("sequence=4 +320 +0\\.00 +250\\.000 +0\\.0 %"));
+}
+
 TEST(PlanTest, JsonReadsAliasesWithoutKinds) {
   ordered_json json = ordered_json::parse(toJson(makeTinyPlan()));
   ASSERT_EQ(json["buffers"][3].erase("alias_steps"), 1u);

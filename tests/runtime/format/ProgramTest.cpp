@@ -137,6 +137,59 @@ TEST(ProgramTest, JsonHoldsPlacesForNextInputs) {
   EXPECT_FALSE(read.graphs[1].nextFrom);
 }
 
+/// With a second shape, whose step has half the samples.
+Program makeProgramOfShapes() {
+  Program program = makeProgram();
+  program.shapes = {{"batch=4", 4}, {"batch=2", 2}};
+  program.fillsBatches = true;
+  GraphProgram small = program.graphs[0];
+  small.shape = "batch=2";
+  small.inputs[1].padding = -100;
+  program.graphs.push_back(small);
+  return program;
+}
+
+// Tests that several shapes are written where there are any, and that graphs are found by role and shape.
+TEST(ProgramTest, JsonHoldsShapes) {
+  EXPECT_THAT(toJson(makeProgram()), testing::Not(HasSubstr("shapes")));
+  EXPECT_THAT(toJson(makeProgram()), testing::Not(HasSubstr("\"padding\":-100")));
+  EXPECT_EQ(makeProgram().shapeCount(), 1u);
+  const std::string text = toJson(makeProgramOfShapes());
+  const Program read = programFromJson(text);
+  EXPECT_EQ(toJson(read), text);
+  EXPECT_TRUE(read.fillsBatches);
+  EXPECT_EQ(read.shapeCount(), 2u);
+  EXPECT_EQ(read.batchOf(0), 4);
+  EXPECT_EQ(read.batchOf(1), 2);
+  EXPECT_EQ(read.graphs[2].name(), "train@batch=2");
+  EXPECT_EQ(read.graphs[2].inputs[1].padding, -100);
+  EXPECT_FALSE(read.graphs[0].inputs[1].padding);
+  EXPECT_EQ(stepGraphIndex(read), 0u);
+  EXPECT_EQ(stepGraphIndex(read, 0, 1), 2u);
+  EXPECT_THROW(graphIndex(read, GraphRole::Eval, 1), Error) << "evaluation is of the first alone";
+}
+
+// Tests that a program whose shapes lack a step, or name one twice, is refused.
+TEST(ProgramTest, JsonShapesHaveSteps) {
+  auto refused = [&](auto change) -> std::string {
+    Program program = makeProgramOfShapes();
+    change(program);
+    try {
+      programFromJson(toJson(program));
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(refused([](Program &p) { p.graphs.pop_back(); }),
+            "program: shapes: no graph trains in 'batch=2'");
+  EXPECT_EQ(refused([](Program &p) { p.graphs.push_back(p.graphs.back()); }),
+            "program: graphs: graphs 2 and 3 are both of role 'train@batch=2'");
+  EXPECT_EQ(refused([](Program &p) { p.shapes[1].batch = 5; }),
+            "program: shapes: expected a batch of 1 to 4, that of the largest, for 'batch=2', "
+            "found 5");
+}
+
 // Tests that errors inside nested parts name the whole path.
 TEST(ProgramTest, JsonErrorsNameTheKey) {
   const ordered_json good = ordered_json::parse(toJson(makeProgram()));

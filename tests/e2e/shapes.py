@@ -1,0 +1,227 @@
+#!/usr/bin/python3
+"""A step of several shapes: --shapes=sequence:... beside programs of one shape each, and what plans and runs say of it.
+
+  shapes.py --stowage=build/release/bin/stowage --work=DIR
+
+The model mixes positions from left to right (a running sum of what a mask keeps), as an attention with a triangle does, so that padding
+behind a row changes nothing in it.
+"""
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "python")]
+
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    from safetensors_io import load as read_safetensors
+except ImportError as error:
+    print(f"skipped: {error}; install python3-numpy and python3-onnx")
+    sys.exit(77)
+
+BATCH, LONGEST, VOCABULARY, WIDTH, IGNORED = 4, 32, 23, 12, -100
+SHAPES = (32, 16, 8)
+FLAGS = ["--loss=cross-entropy:class-axis=-1", "--optimizer=adamw:lr=0.01", "--threads=1", "--target-cpu=x86-64-v3"]
+
+
+def run(*words: object, code: int = 0) -> str:
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    if done.returncode != code:
+        raise SystemExit(f"{words}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def require(holds: bool, what: object) -> None:
+    if not holds:
+        raise SystemExit(f"failed: {what}")
+
+
+def build(path: Path) -> None:
+    draw = np.random.default_rng(0)
+    weights = {"table": draw.standard_normal((VOCABULARY, WIDTH)), "w1": draw.standard_normal((WIDTH, 16)) / 4, "b1": np.zeros(16),
+               "w2": draw.standard_normal((16, VOCABULARY)) / 4, "b2": np.zeros(VOCABULARY)}  # fmt: skip
+    constants = [numpy_helper.from_array(w.astype(np.float32), n) for n, w in weights.items()]
+    constants += [numpy_helper.from_array(np.array(1), "axis"), numpy_helper.from_array(np.array([2]), "last")]
+    nodes = [
+        helper.make_node("Gather", ["table", "tokens"], ["embedded"], "/embed"),
+        helper.make_node("Cast", ["attention_mask"], ["real"], "/real", to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["real", "last"], ["kept"], "/kept"),
+        helper.make_node("Mul", ["embedded", "kept"], ["masked"], "/mask"),
+        helper.make_node("CumSum", ["masked", "axis"], ["mixed"], "/mix"),
+        helper.make_node("MatMul", ["mixed", "w1"], ["h"], "/fc1/MatMul"),
+        helper.make_node("Add", ["h", "b1"], ["hb"], "/fc1/Add"),
+        helper.make_node("Tanh", ["hb"], ["a"], "/act"),
+        helper.make_node("MatMul", ["a", "w2"], ["o"], "/fc2/MatMul"),
+        helper.make_node("Add", ["o", "b2"], ["logits"], "/fc2/Add"),
+    ]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"]) for name in ("tokens", "attention_mask")]
+    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "sequence", VOCABULARY])]
+    model = helper.make_model(helper.make_graph(nodes, "mixer", inputs, outputs, constants), opset_imports=[helper.make_opsetid("", 14)])
+    model.ir_version = 7
+    onnx.save(model, path)
+
+
+def data(path: Path, lengths: "list[int]", width: int, seed: int = 1) -> None:
+    """Rows of these lengths in arrays of one width; the same rows whatever the width is."""
+    arrays = {name: np.full((len(lengths), width), fill, np.int64) for name, fill in (("tokens", 0), ("attention_mask", 0), ("y", IGNORED))}
+    for row, length in enumerate(lengths):
+        draw = np.random.default_rng((seed, row))
+        arrays["tokens"][row, :length] = draw.integers(0, VOCABULARY, length)
+        arrays["attention_mask"][row, :length] = 1
+        arrays["y"][row, :length] = draw.integers(0, VOCABULARY, length)
+    np.savez(path, **arrays)
+
+
+def losses(executable: Path, samples: Path, *flags: str) -> "list[str]":
+    log = executable.with_suffix(".csv")
+    run(executable, "train", f"--data={samples}", "--no-shuffle", f"--log={log}", *flags)
+    with open(log) as file:
+        return [row["loss"] for row in csv.DictReader(file)]
+
+
+def same_bits(work: Path, stowage: Path, model: Path) -> Path:
+    """Each shape's losses are those of a program of that shape alone; a batch runs in the smallest that holds it."""
+    together = work / "together"
+    said = run(stowage, "compile", model, "-o", together, *FLAGS, f"--batch={BATCH}", f"--shapes=sequence:{','.join(map(str, SHAPES))}")
+    for shape in SHAPES:
+        require(f"sequence={shape}: " in said, f"compile tells of sequence={shape}: {said}")
+    for shape, shorter in zip(SHAPES, (*SHAPES[1:], 0)):
+        lengths = [shorter + 1 + row % (shape - shorter) for row in range(3 * BATCH)]
+        wide, narrow, alone = work / "wide.npz", work / "narrow.npz", work / f"alone{shape}"
+        data(wide, lengths, LONGEST)
+        data(narrow, lengths, shape)
+        run(stowage, "compile", model, "-o", alone, *FLAGS, f"--batch={BATCH}", f"--shapes=sequence:{shape}")
+        found, expected = losses(together, wide, "--epochs=2"), losses(alone, narrow, "--epochs=2")
+        require(len(expected) == 6 and found == expected, f"sequence={shape}: {found} are not {expected}")
+        require(found == losses(together, narrow, "--epochs=2"), f"arrays of {shape} give what arrays of {LONGEST} do")
+        said = run(together, "train", f"--data={wide}", "--epochs=2")
+        require(f"6 in sequence={shape}" in said, f"all batches run in sequence={shape}: {said}")
+    return together
+
+
+def plans(work: Path, stowage: Path, model: Path) -> None:
+    shapes = [f"--batch={BATCH}", f"--shapes=sequence:{','.join(map(str, SHAPES))}"]
+    samples = work / "worst.npz"
+    data(samples, [5, 30, 6, 12, 32, 7], LONGEST)
+    plan = json.loads(run(stowage, "plan", model, *FLAGS, *shapes, f"--worst={samples}", "--format=json"))
+    alone = json.loads(run(stowage, "plan", model, *FLAGS, f"--batch={BATCH}", f"--shapes=sequence:{SHAPES[0]}", "--format=json"))
+    require([shape["name"] for shape in plan["shapes"]] == [f"sequence={shape}" for shape in SHAPES], plan["shapes"])
+    require(plan["arena_bytes"] == max(shape["arena_bytes"] for shape in plan["shapes"]) == alone["arena_bytes"],
+            f"the arena is the largest shape's: {plan['arena_bytes']}, {alone['arena_bytes']}")  # fmt: skip
+    require(plan["step_seconds"] == alone["step_seconds"] == plan["shapes"][0]["step_seconds"], "the time is that of the largest")
+    names = [(graph["name"], graph.get("shape")) for graph in plan["graphs"]]
+    require(names == [("train", None), ("eval", None), ("train", "sequence=16"), ("train", "sequence=8")], names)
+
+    def state(graph: dict) -> dict:
+        kept = ("parameter", "optimizer")
+        return {buffer["name"]: (buffer["offset"], buffer["size"]) for buffer in graph["buffers"] if buffer["kind"] in kept}
+
+    for graph in plan["graphs"][2:]:
+        require(state(graph) == state(plan), f"state lies elsewhere in {graph['shape']}")
+        end = max(buffer["offset"] + buffer["size"] for buffer in graph["buffers"])
+        require(end <= plan["arena_bytes"], f"{graph['shape']} leaves the arena: {end}")
+    worst = [note for note in plan["notes"] if note.startswith("worst.npz")]
+    require(worst[0].startswith("worst.npz: 2 of 6 rows need sequence=32, the longest first: rows 4 (32), 1 (30); without them sequence=16"), worst)
+    require(worst[1:] == ["worst.npz: 1 of 6 rows needs sequence=16, the longest first: row 3 (12)",
+                          "worst.npz: 3 of 6 rows need sequence=8, the longest first: rows 5 (7), 2 (6), 0 (5)"], worst)  # fmt: skip
+    text = run(stowage, "plan", model, *FLAGS, *shapes)
+    require("ms per step" in text and "  sequence=16 " in text, text)
+    # A budget holds for all.
+    budget = alone["lower_bound_bytes"] * 9 // 10
+    tight = json.loads(run(stowage, "plan", model, *FLAGS, *shapes, f"--memory-budget={budget}", "--format=json"))
+    require(max(shape["arena_bytes"] for shape in tight["shapes"]) == tight["arena_bytes"] <= budget, tight["shapes"])
+    # Samples are an axis as well; combinations come by falling size.
+    both = json.loads(run(stowage, "plan", model, *FLAGS, "--shapes=batch:4,2", "--shapes=sequence:32,8", "--format=json"))
+    require([shape["name"] for shape in both["shapes"]] == ["batch=4,sequence=32", "batch=2,sequence=32", "batch=4,sequence=8",
+                                                            "batch=2,sequence=8"], both["shapes"])  # fmt: skip
+    require(both["shapes"][2]["extents"] == {"batch": 4, "sequence": 8}, both["shapes"])
+
+
+def short_batches(work: Path, stowage: Path, model: Path, together: Path) -> None:
+    """The last batch of an epoch has fewer rows: the mean is over their labels, and nothing else is trained."""
+    samples, rows, epochs = work / "short.npz", [9, 4, 13, 6, 3, 7], 3
+    data(samples, rows, LONGEST)
+    whole = losses(together, samples, f"--epochs={epochs}", f"--save={work / 'short.safetensors'}")
+    require(len(whole) == 2 * epochs, f"two steps an epoch: {whole}")
+    # Alone: 2 rows in a program of 2, after a step in a program of 4.
+    four, two, weights = work / "alone4", work / "alone2", work / "moved.safetensors"
+    first, last = work / "first.npz", work / "last.npz"
+    arrays = np.load(samples)
+    np.savez(first, **{name: arrays[name][:4, :16] for name in arrays.files})
+    np.savez(last, **{name: arrays[name][4:, :8] for name in arrays.files})
+    sgd = [FLAGS[0], "--optimizer=sgd:lr=0.5", *FLAGS[2:]]
+    run(stowage, "compile", model, "-o", four, *sgd, "--batch=4", "--shapes=sequence:16")
+    run(stowage, "compile", model, "-o", two, *sgd, "--batch=2", "--shapes=sequence:8")
+    both = work / "together_sgd"
+    run(stowage, "compile", model, "-o", both, *sgd, "--batch=4", f"--shapes=sequence:{','.join(map(str, SHAPES))}")
+    found = losses(both, samples, "--epochs=1", f"--save={work / 'both.safetensors'}")
+    expected = losses(four, first, "--epochs=1", f"--save={weights}")
+    expected += losses(two, last, "--epochs=1", f"--init-from={weights}", f"--save={work / 'apart.safetensors'}")
+    require(found[0] == expected[0] and abs(float(found[1]) - float(expected[1])) < 1e-6, f"{found} are not {expected}")
+    ours, theirs = (read_safetensors(work / name) for name in ("both.safetensors", "apart.safetensors"))
+    for name, value in theirs.items():
+        require(np.abs(ours[name] - value).max() < 1e-6, f"{name} is another one after a short batch")
+    # Stopped in the middle and gone on, bit for bit.
+    part = work / "part.safetensors"
+    run(together, "train", f"--data={samples}", "--no-shuffle", "--steps=3", f"--save={part}")
+    log = work / "rest.csv"
+    run(together, "train", f"--data={samples}", f"--resume={part}", f"--epochs={epochs}", f"--log={log}", f"--save={part}")
+    with open(log) as file:
+        require([row["loss"] for row in csv.DictReader(file)] == whole[3:], "a resumed run has other losses")
+    require(part.read_bytes() == (work / "short.safetensors").read_bytes(), "a resumed run ends elsewhere")
+
+
+def evaluations(work: Path, stowage: Path, model: Path, together: Path) -> None:
+    """Evaluation runs in the largest shape, whatever the arrays' width is."""
+    wide, narrow, weights = work / "wide.npz", work / "narrow.npz", work / "short.safetensors"
+    data(wide, [3, 8, 5, 2, 7], LONGEST)
+    data(narrow, [3, 8, 5, 2, 7], 8)
+    said = [run(together, "eval", f"--data={samples}", f"--weights={weights}").splitlines()[0] for samples in (wide, narrow)]
+    require(said[0] == said[1] and "5 rows" in said[0] and "of 25)" in said[0], said)
+
+
+def refusals(work: Path, stowage: Path, model: Path, together: Path) -> None:
+    samples = work / "long.npz"
+    data(samples, [5, 40, 6, 12], 48)
+    said = run(together, "train", f"--data={samples}", code=1)
+    require("row 1 needs 40 in dimension 1 of" in said and "the largest shape is sequence=32" in said, said)
+    plan = [stowage, "plan", model, *FLAGS, f"--batch={BATCH}"]
+    said = run(*plan, "--shapes=length:8,16", code=1)
+    require("--shapes=length:...: no input of the model has an open dimension of this name; open are sequence" in said, said)
+    said = run(*plan, code=1)
+    require("no static extent in dimension 1 (sequence); say --shapes=sequence:N" in said, said)
+    said = run(*plan, "--shapes=sequence:8,8", code=1)
+    require("names a size twice" in said, said)
+    said = run(*plan, "--shapes=batch:2,4", "--shapes=sequence:8", code=1)
+    require("--shapes=batch:... and --batch both say" in said, said)
+    said = run(*plan, "--shapes=sequence:8", f"--worst={samples}", code=1)
+    require("--worst says which rows need which of several shapes" in said, said)
+    said = run(together, "train", f"--data={samples}", "--profile", code=1)
+    require("--profile times the commands of one shape" in said, said)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stowage", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    model = args.work / "mixer.onnx"
+    build(model)
+    plans(args.work, args.stowage, model)
+    together = same_bits(args.work, args.stowage, model)
+    short_batches(args.work, args.stowage, model, together)
+    evaluations(args.work, args.stowage, model, together)
+    refusals(args.work, args.stowage, model, together)
+    print(f"{len(SHAPES)} shapes in one arena train as each alone, bit for bit")
+
+
+if __name__ == "__main__":
+    main()
