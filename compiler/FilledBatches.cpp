@@ -1,6 +1,6 @@
 #include "compiler/FilledBatches.h"
 
-#include "compiler/Pipeline.h"
+#include "compiler/PartialEvaluation.h"
 #include "ir/StepGraphs.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowLossOps.h"
@@ -9,9 +9,6 @@
 #include "passes/autodiff/Graph.h"
 #include "passes/microbatch/SampleParts.h"
 #include "passes/plan/Shapes.h"
-#include "runtime/base/Error.h"
-
-#include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
 
@@ -93,20 +90,13 @@ bool fillsBatches(MLIRContext &context, const CompileOptions &options, StepVaria
     return false;
   variant.lossChunks = variant.rowChunks = 1;
   variant.eightBitPercent = 0;
-  ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
-  auto stepAt = [&](std::optional<int64_t> samples) -> OwningOpRef<ModuleOp> {
+  auto stepAt = [&](std::optional<int64_t> samples) {
     variant.samples = samples;
-    StageTimer timer;
-    ImportReport tensors;
-    try {
-      return formOf(context, options, variant, backend, Form::Step, timer, tensors);
-    } catch (const Error &error) {
-      if (error.kind() != ErrorKind::BadInput)
-        throw;
-      return nullptr;
-    }
+    return silentStep(context, options, variant, backend);
   };
   OwningOpRef<ModuleOp> own = stepAt(variant.samples);
+  if (!own)
+    return false;
   auto train = findGraph(*own, Role::Train), evaluation = findGraph(*own, Role::Eval);
   if (!train || !evaluation || !countedRows(lossOf(train)) || updatesStatistics(train) ||
       !hasIgnoredLabels(train))

@@ -106,6 +106,10 @@ ModelSteps::Family ModelSteps::prepareFamily(const StepVariant &largest) {
     StepVariant variant = largest;
     variant.shape = static_cast<int64_t>(shape);
     variant.samples = samplesIn(variant.shape, largest.samples);
+    if (variant.samples && *variant.samples % variant.batches != 0)
+      throw Error::badInput(absl::StrCat("--accumulate=", variant.batches, " does not divide the ",
+                                         *variant.samples, " samples of the shape ",
+                                         options.shapes[shape].name));
     ImportReport unused;
     OwningOpRef<ModuleOp> step =
         formOf(context, options, variant, *family.backend, Form::Step, timer, unused);

@@ -128,6 +128,9 @@ void finishShapes(CompileOptions &options) {
   size_t count = 1;
   for (const ShapeAxis &axis : options.shapeAxes) {
     count *= axis.extents.size();
+    if (axis.name == kBatchAxis && axis.extents.size() > 1 && options.accumulate == kAny)
+      throw Error::badInput("--accumulate=auto divides one batch, --shapes=batch:... names "
+                            "several; say how many: --accumulate=K");
     if (axis.name == kBatchAxis && options.import.batch)
       throw Error::badInput("--shapes=batch:... and --batch both say how many samples a step has; "
                             "give one of them");
@@ -143,6 +146,7 @@ void finishShapes(CompileOptions &options) {
   options.import = importFor(options, shapes.front());
   if (shapes.size() > 1)
     options.shapes = std::move(shapes);
+  options.shapeAxes.clear(); // options may be finished again, and say the same now
 }
 
 std::string parseLossScale(const std::string &text) {
@@ -185,7 +189,8 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
       "loss-chunks", "N|auto",
       "the last product and the loss, also one of the model's own, run in N pieces of rows, so "
       "that the logits never exist whole; changes the last bits of the gradients of the head's "
-      "weight and bias; auto: as few pieces as give the smallest arena, or the least time within "
+      "weight and bias, and of a loss that is one sum over rows and columns; auto: as few pieces "
+      "as give the smallest arena, or the least time within "
       "the budget",
       [&](const std::string &text) {
         options.lossChunks = text == "auto" ? kAny : parseCount("loss-chunks", text, 1, 1 << 20);

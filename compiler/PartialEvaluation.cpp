@@ -5,10 +5,10 @@
 #include "ir/StepGraphs.h"
 #include "ir/StowShapeOps.h"
 #include "passes/microbatch/SampleParts.h"
+#include "passes/plan/Shapes.h"
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -29,18 +29,6 @@ bool isBeginning(ElementsAttr part, ElementsAttr whole) {
   if (few.isSplat() || all.isSplat())
     return few.isSplat() && all.isSplat() && few.getRawData() == all.getRawData();
   return all.getRawData().take_front(few.getRawData().size()) == few.getRawData();
-}
-
-/// True for the same elements; those of a file are named anew by each import.
-bool isSame(Attribute init, Attribute other) {
-  auto ours = dyn_cast_or_null<DenseResourceElementsAttr>(init);
-  auto its = dyn_cast_or_null<DenseResourceElementsAttr>(other);
-  if (!ours || !its)
-    return init == other;
-  const AsmResourceBlob *blob = ours.getRawHandle().getBlob(),
-                        *itsBlob = its.getRawHandle().getBlob();
-  return ours.getType() == its.getType() && blob && itsBlob &&
-         blob->getData() == itsBlob->getData();
 }
 
 /// Makes argument `index` of `graph`, a constant with a row for each sample, the beginning of the constant of
@@ -87,7 +75,7 @@ bool matchState(func::FuncOp graph, func::FuncOp prepared) {
     if (graph.getArgument(i).getType() != type &&
         !takeBeginning(graph, i, type, prepared.getArgAttrDict(its)))
       return false;
-    if (!isSame(graph.getArgAttr(i, kInitAttr), prepared.getArgAttr(its, kInitAttr)))
+    if (!isSameInit(graph.getArgAttr(i, kInitAttr), prepared.getArgAttr(its, kInitAttr)))
       return false;
     graph.setArgAttrs(i, prepared.getArgAttrDict(its));
   }
@@ -160,19 +148,9 @@ public:
   }
 
 private:
-  /// The step form at a batch, or null. What is said of it has been said of the whole batch.
   OwningOpRef<ModuleOp> stepAt(int64_t size) {
-    ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
     variant.samples = size;
-    StageTimer timer;
-    ImportReport tensors;
-    try {
-      return formOf(context, options, variant, backend, Form::Step, timer, tensors);
-    } catch (const Error &error) {
-      if (error.kind() != ErrorKind::BadInput)
-        throw;
-      return nullptr;
-    }
+    return silentStep(context, options, variant, backend);
   }
 
   MLIRContext &context;
@@ -184,6 +162,20 @@ private:
 };
 
 } // namespace
+
+OwningOpRef<ModuleOp> silentStep(MLIRContext &context, const CompileOptions &options,
+                                 const StepVariant &variant, const Backend &backend) {
+  ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
+  StageTimer timer;
+  ImportReport tensors;
+  try {
+    return formOf(context, options, variant, backend, Form::Step, timer, tensors);
+  } catch (const Error &error) {
+    if (error.kind() != ErrorKind::BadInput)
+      throw;
+    return nullptr;
+  }
+}
 
 EvaluationParts evaluationParts(MLIRContext &context, const CompileOptions &options,
                                 const StepVariant &variant, const Backend &backend) {

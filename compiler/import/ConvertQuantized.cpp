@@ -93,7 +93,7 @@ private:
       greatest = std::max(greatest, numberAt(*x.tensor, i));
     }
     constexpr int mostHalf = 15;
-    if (greatest - least <= mostHalf && !shape.empty() && shape[0] % 2 == 0)
+    if (count > 0 && greatest - least <= mostHalf && !shape.empty() && shape[0] % 2 == 0)
       return inHalves(least);
     // Bytes are numbers with a sign.
     offset = x.type == ElementType::UInt8 ? 128 : 0;

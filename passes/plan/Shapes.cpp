@@ -2,6 +2,7 @@
 
 #include "ir/StepGraphs.h"
 #include "ir/StowElementwiseOps.h"
+#include "ir/StowEmbeddingOps.h"
 #include "ir/StowIndexOps.h"
 #include "ir/StowLossOps.h"
 #include "ir/StowQuantizeOps.h"
@@ -47,18 +48,6 @@ std::vector<State> stateOf(ModuleOp module) {
         all.push_back({nameOf(graph, i).str(), tensorType(graph.getArgument(i)),
                        graph.getArgAttrDict(i), graph.getArgument(i).getLoc()});
   return all;
-}
-
-/// True for the same first value. Elements of a file are named anew by each import.
-bool isSameInit(Attribute init, Attribute other) {
-  auto ours = dyn_cast_or_null<DenseResourceElementsAttr>(init);
-  auto its = dyn_cast_or_null<DenseResourceElementsAttr>(other);
-  if (!ours || !its)
-    return init == other;
-  const AsmResourceBlob *blob = ours.getRawHandle().getBlob(),
-                        *itsBlob = its.getRawHandle().getBlob();
-  return ours.getType() == its.getType() && blob && itsBlob &&
-         blob->getData() == itsBlob->getData();
 }
 
 /// Whether the argument, of a step form, is the tensor `known` of a prepared step. What a model computes with alone, and nobody
@@ -129,6 +118,17 @@ llvm::StringMap<int64_t> statePlaces(ModuleOp module) {
 
 } // namespace
 
+bool isSameInit(Attribute init, Attribute other) {
+  auto ours = dyn_cast_or_null<DenseResourceElementsAttr>(init);
+  auto its = dyn_cast_or_null<DenseResourceElementsAttr>(other);
+  if (!ours || !its)
+    return init == other;
+  const AsmResourceBlob *blob = ours.getRawHandle().getBlob(),
+                        *itsBlob = its.getRawHandle().getBlob();
+  return ours.getType() == its.getType() && blob && itsBlob &&
+         blob->getData() == itsBlob->getData();
+}
+
 std::optional<int64_t> ignoredLabel(Value labels) {
   constexpr int64_t none = std::numeric_limits<int64_t>::min();
   for (OpOperand &use : labels.getUses()) {
@@ -181,12 +181,31 @@ void takeStateOf(ModuleOp first, StringRef shape, ModuleOp step) {
   pinLayouts(step, pinned);
 }
 
+/// Whether a table is read at these numbers, perhaps moved.
+static bool indexesTable(Value numbers) {
+  return llvm::any_of(numbers.getUses(), [](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto table = dyn_cast<EmbeddingOp>(user))
+      return table.getIndices() == use.get();
+    return isa<ReshapeOp, TransposeOp, SliceOp, StridedSliceOp, PadOp, ConcatOp, SelectOp, CastOp>(
+               user) &&
+           indexesTable(user->getResult(0));
+  });
+}
+
 void noteLabels(ModuleOp step) {
   for (auto graph : step.getOps<func::FuncOp>())
     for (unsigned i = 0; i < graph.getNumArguments(); ++i)
       if (kindOfArgument(graph, i) == ArgumentKind::Input)
-        if (std::optional<int64_t> ignored = ignoredLabel(graph.getArgument(i)))
+        if (std::optional<int64_t> ignored = ignoredLabel(graph.getArgument(i))) {
+          if (indexesTable(graph.getArgument(i)))
+            throw Error::badInput(absl::StrCat(
+                "--shapes: \"", nameOf(graph, i).str(),
+                "\" is labels and indexes a table, and "
+                "what is missing in a row cannot be both; expected the labels as an input of "
+                "their own"));
           graph.setArgAttr(i, kPaddingAttr, Builder(step).getI64IntegerAttr(*ignored));
+        }
 }
 
 void shareState(ArrayRef<ModuleOp> prepared) {

@@ -16,6 +16,9 @@ namespace stow {
 /// state lies as it does there. Throws Error(BadInput) where a parameter has another size in this shape.
 void takeStateOf(mlir::ModuleOp first, llvm::StringRef shape, mlir::ModuleOp step);
 
+/// True for the same first values (kInitAttr). Elements of a file are named anew by each import.
+bool isSameInit(mlir::Attribute init, mlir::Attribute other);
+
 /// The label that a loss leaves out which reads `labels`, perhaps some of them or in another order, but each as it is. Absent where
 /// none does.
 std::optional<int64_t> ignoredLabel(mlir::Value labels);

@@ -128,6 +128,9 @@ def _merged(file: _safetensors.File, name: str, adapter: _Adapter, module: Optio
 
 
 def _merge_file(file: _safetensors.File, output: Path, adapter: _Adapter, pairs: "dict[str, str]", whole: "dict[str, str]") -> None:
+    spans = sorted(tensor[2:] for tensor in file.tensors.values())
+    if [begin for begin, _ in spans] != [0, *(end for _, end in spans)][: len(spans)]:
+        raise StowageError(f"{file.path}: expected tensors one behind another, found room between some, or one in another")
     with _safetensors.replaced(output) as target:
         target.write(len(file.header).to_bytes(8, "little") + file.header)
         for name, (_, _, begin, end) in sorted(file.tensors.items(), key=lambda item: item[1][2:]):
@@ -186,13 +189,18 @@ class AdapterFiles:
         finally:
             self.configuration.inference_mode = is_training
 
-    def load(self, folder: Any, write: Any) -> None:
+    def load(self, folder: Any, shapes: "dict[str, tuple[int, ...]]", write: Any) -> None:
+        """`shapes` has those of the step's state by name, `write` sets a value; nothing is written unless all fits."""
         _, file = _read(Path(folder))
         missing = [saved for saved in self.saved.values() if saved not in file.tensors]
         unknown = [name for name in file.tensors if name not in self.saved.values()]
         if missing or unknown:
             raise StowageError(f"{file.path}: this is another model's adapter: "
                                + (f"'{missing[0]}' is missing" if missing else f"'{unknown[0]}' is unknown"))  # fmt: skip
+        for name, saved in self.saved.items():
+            if file.tensors[saved][1] != shapes[name]:
+                raise StowageError(f"{file.path}: '{saved}' is {list(file.tensors[saved][1])}, that of the step {list(shapes[name])}; "
+                                   "expected an adapter of the same settings")  # fmt: skip
         for name, saved in self.saved.items():
             write(name, _safetensors.widened(file.read(saved), file.tensors[saved][0]))
 

@@ -5,6 +5,7 @@
 
 import contextlib
 import json
+import math
 import os
 import struct
 from pathlib import Path
@@ -57,7 +58,9 @@ class File:
         self.start = 8 + count
         for name, (dtype, shape, begin, end) in self.tensors.items():
             width = np.dtype(TYPES[dtype]).itemsize if dtype in TYPES else None
-            if not 0 <= begin <= end <= size - self.start or (width is not None and end - begin != width * int(np.prod(shape, dtype=np.int64))):
+            if not all(isinstance(number, int) and number >= 0 for number in (*shape, begin, end)):
+                raise StowageError(f"{path}: '{name}': expected sizes and offsets of at least 0, found {list(shape)} at [{begin}, {end})")
+            if not begin <= end <= size - self.start or (width is not None and end - begin != width * math.prod(shape)):
                 raise StowageError(f"{path}: '{name}': {dtype} {list(shape)} does not lie at [{begin}, {end}) of {size - self.start} bytes of data")
 
     def read(self, name: str, first: int = 0, rows: Optional[int] = None) -> np.ndarray:
@@ -87,10 +90,13 @@ def files_of(path: Any) -> "list[File]":
     if path.suffix != ".json":
         return [File(path)]
     try:
-        shards = sorted(set(json.loads(path.read_text())["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError) as error:
+        shard_of = json.loads(path.read_text())["weight_map"]
+        shards = sorted(set(shard_of.values()))
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise StowageError(f"{path}: expected {{\"weight_map\": {{TENSOR: FILE}}}}: {error!r}") from None
     for shard in shards:
+        if not isinstance(shard, str) or not shard or "/" in shard:
+            raise StowageError(f"{path}: expected the names of files beside the index, found {shard!r}")
         if not (path.parent / shard).exists():
             raise StowageError(f"{path}: the shard '{shard}' is missing; fetch it again")
     return [File(path.parent / shard) for shard in shards]

@@ -500,7 +500,8 @@ class Step:
 
     def load_adapter(self, folder: Any) -> None:
         """What `save_adapter` or PEFT wrote of an adapter of the same settings. The optimizer's state stays as it is."""
-        self._adapter_files().load(folder, self.model.write)
+        shapes = {tensor.name: tuple(tensor.shape) for tensor in self.model.state}
+        self._adapter_files().load(folder, shapes, self.model.write)
 
     def close(self) -> None:
         """Gives the arena back now."""

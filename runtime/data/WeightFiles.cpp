@@ -107,8 +107,11 @@ void WeightFiles::openShards(const std::string &index) {
                                    names.front(), "'; fetch it again"));
   for (const auto &[shard, names] : tensorsOf) {
     open((folder / shard).string());
+    // A tensor may lie in other shards, too: the index says which one counts.
     for (const std::string &name : names)
-      if (!byName.contains(name) && !others.contains(name))
+      if (const SafetensorsTensor *tensor = files.back()->find(name))
+        byName[name] = tensor;
+      else if (!files.back()->foreign().contains(name))
         throw Error::badInput(concat(index, ": '", name, "' is to be in '", shard,
                                      "', which does not have it; fetch both again"));
   }

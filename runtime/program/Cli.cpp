@@ -11,6 +11,7 @@
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
 #include "runtime/program/Restore.h"
+#include "runtime/program/ShapeChoice.h"
 #include "runtime/program/Trainer.h"
 #include "runtime/report/Formats.h"
 #include "runtime/report/Verdict.h"
@@ -190,6 +191,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
     samples = loadSamples(file, graph, Split::Train, options.keys, fit);
   warnOfUnreadArrays(file, graph, options.keys);
   checkTargets(program, *samples);
+  requireShapes(program, *samples);
   const WeightFiles weights(options.weights);
   const Restoration restoration(program, weights, Restore::Parameters);
   Executor executor(program, image, {options.threads, options.poison, options.check});

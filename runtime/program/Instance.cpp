@@ -83,6 +83,14 @@ Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
   reset(seed);
 }
 
+/// By input, the shape of its array.
+static std::map<std::string, Shape> sizesOf(const Samples &samples) {
+  std::map<std::string, Shape> sizes;
+  for (const auto &[name, array] : samples.byInput)
+    sizes[name] = array.shape;
+  return sizes;
+}
+
 void Instance::takeArrays(Feed &feed, std::span<const HostArray> arrays, RowCount count) {
   const bool isFixed = count == RowCount::Fixed;
   if (arrays.size() != feed.inputs.size())
@@ -113,6 +121,8 @@ void Instance::takeArrays(Feed &feed, std::span<const HostArray> arrays, RowCoun
       throw Error::badInput(concat(array.place, ": expected ", input.place.shape[0],
                                    " rows, found ", describe(array)));
   }
+  if (fitting)
+    shapes.requireHeld(shapes.extentsOf(sizesOf(feed.samples)));
 }
 
 void Instance::feedBatch(Feed &feed, size_t batch, size_t rows) {

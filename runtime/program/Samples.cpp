@@ -335,9 +335,10 @@ void RowReader::follow() {
   converted.resize(
       std::max<size_t>(static_cast<size_t>(array.rowElements() * sizeOf(input.place.dtype)), 1));
   runs.clear();
+  padsTargets = false;
   const std::set<size_t> *open = openDims(input, fitting);
   if (open && array.shape.size() == input.place.shape.size() &&
-      !std::equal(array.shape.begin() + 1, array.shape.end(), input.place.shape.begin() + 1))
+      essentialRow(array.shape) != essentialRow(input.place.shape))
     fit();
 }
 
@@ -354,6 +355,8 @@ void RowReader::fit() {
   fitted.assign(static_cast<size_t>(elements() * width), 0);
   if (!ignored.empty())
     fitted = ignored;
+  for (size_t dim = 0; dim < from.size(); ++dim)
+    padsTargets |= input.role == InputRole::Target && ignored.empty() && from[dim] < to[dim];
   runs.push_back({0, 0, width});
   Bytes fromStride = width, toStride = width;
   for (size_t dim = from.size(); dim-- > 0;) {
@@ -387,6 +390,10 @@ const char *RowReader::row(int64_t row) {
     failNonFinite(array, type);
   if (runs.empty())
     return source;
+  if (padsTargets)
+    throw Error::badInput(concat(array.place, ": every target of this loss counts, and ",
+                                 describe(array), " would be padded; expected rows of the shape ",
+                                 shapeText(input.place.shape)));
   for (const Run &run : runs)
     std::memcpy(fitted.data() + run.to, source + run.from, static_cast<size_t>(run.bytes));
   return fitted.data();

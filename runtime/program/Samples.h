@@ -86,7 +86,8 @@ public:
   void follow();
 
   /// The elements of sample `row` in the input's type, in the array or in this reader, until the next call. Throws Error(BadInput)
-  /// naming array and row when a value does not fit the type, or is NaN or infinite and that is refused. Allocates nothing.
+  /// naming array and row when a value does not fit the type, or is NaN or infinite and that is refused; also where targets would be
+  /// padded of which every element counts. Allocates nothing.
   const char *row(int64_t row);
 
   /// A row in which nothing counts, of labels that may be so; any other row is as it is.
@@ -109,6 +110,7 @@ private:
   std::vector<char> fitted;    ///< of the input's size; empty where the array has it
   std::vector<char> ignored;   ///< a row of labels that do not count; empty: there are none
   std::vector<Run> runs;       ///< from `converted` to `fitted`
+  bool padsTargets = false;    ///< with numbers that the loss would count
 };
 
 /// Copies rows into the inputs of one graph.

@@ -120,17 +120,21 @@ std::string ShapeChoice::describe(const Extents &needed) const {
   return text;
 }
 
+void ShapeChoice::requireHeld(const Extents &needed) const {
+  if (!holds(0, needed))
+    throw Error::badInput(concat("no shape of the program holds ", describe(needed),
+                                 "; the largest is ", program.shapes.front().name,
+                                 ": shorten the rows, or compile with a larger one (--shapes)"));
+}
+
 size_t ShapeChoice::smallestFor(int64_t rows, const Extents &needed) const {
+  requireHeld(needed);
   const bool fills = program.fillsBatches;
   for (size_t shape = program.shapeCount(); shape-- > 0;) {
     const int64_t batch = program.batchOf(shape);
     if (holds(shape, needed) && (rows == batch || (fills && rows < batch)))
       return shape;
   }
-  if (!holds(0, needed))
-    throw Error::badInput(concat("no shape of the program holds ", describe(needed),
-                                 "; the largest is ", program.shapes.front().name,
-                                 ": shorten the rows, or compile with a larger one (--shapes)"));
   std::set<int64_t> batches;
   for (size_t shape = 0; shape < program.shapeCount(); ++shape)
     batches.insert(program.batchOf(shape));
@@ -159,7 +163,8 @@ std::vector<Extents> ShapeChoice::extentsOfRows(const Samples &samples) const {
     for (const auto &[input, dim] : axes[i].dims) {
       const auto ignored = ignoredLabelOf(program, *input);
       const Array &array = samples.byInput.at(input->name);
-      if ((!ignored && !isMask(*input)) || array.shape.size() != input->place.shape.size())
+      if ((!ignored && !isMask(*input)) || array.shape.size() != input->place.shape.size() ||
+          samples.whole.contains(input->name))
         continue;
       isCounted = true;
       for (size_t row = 0; row < rows.size(); ++row) {
@@ -171,8 +176,10 @@ std::vector<Extents> ShapeChoice::extentsOfRows(const Samples &samples) const {
     }
     if (!isCounted)
       for (const auto &[input, dim] : axes[i].dims)
-        for (Extents &row : rows)
-          row[i] = std::max(row[i], samples.byInput.at(input->name).shape.at(dim));
+        if (const Shape &shape = samples.byInput.at(input->name).shape;
+            shape.size() == input->place.shape.size())
+          for (Extents &row : rows)
+            row[i] = std::max(row[i], shape[dim]);
   }
   for (size_t row = 0; row < rows.size(); ++row)
     if (!holds(0, rows[row]))
@@ -181,6 +188,11 @@ std::vector<Extents> ShapeChoice::extentsOfRows(const Samples &samples) const {
                                    program.shapes.front().name,
                                    ": shorten the row, or compile with a larger one (--shapes)"));
   return rows;
+}
+
+void requireShapes(const Program &program, const Samples &samples) {
+  if (!program.shapes.empty())
+    (void)ShapeChoice(program).extentsOfRows(samples);
 }
 
 } // namespace stow

@@ -43,6 +43,9 @@ class ShapeChoice {
 public:
   explicit ShapeChoice(const Program &program);
 
+  /// Throws Error(BadInput) where no shape holds these extents.
+  void requireHeld(const Extents &needed) const;
+
   /// The smallest shape for so many rows of these extents. Throws Error(BadInput) where none holds them, or where the batch has fewer
   /// rows than every shape and must not be filled up.
   size_t smallestFor(int64_t rows, const Extents &needed) const;
@@ -71,5 +74,8 @@ private:
   const Program &program;
   std::vector<Axis> axes;
 };
+
+/// Throws Error(BadInput) naming the first row that no shape of the program holds; an evaluation runs in the largest.
+void requireShapes(const Program &program, const Samples &samples);
 
 } // namespace stow

@@ -11,6 +11,7 @@
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
 #include "runtime/program/Restore.h"
+#include "runtime/program/ShapeChoice.h"
 #include "runtime/program/StopSignal.h"
 #include "runtime/program/TrainingLog.h"
 #include "runtime/program/TrainingStep.h"
@@ -171,6 +172,7 @@ void TrainingRun::loadData() {
     testSamples = loadSamples(dataFile, graphOf(0), Split::Test, options.keys, fit());
   if (testSamples) {
     checkTargets(program, *testSamples);
+    requireShapes(program, *testSamples);
     testRows = allRows(testSamples->rowCount);
   }
 }

@@ -20,10 +20,12 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 
+import shapes
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "docs/running.md", "docs/memory-budget.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
-COMMAND = re.compile(r"^(?:\$ )?((?:scripts/\w+\.sh|stowage|\./model|build/demo/digits)(?: .*)?)$", re.M)
+COMMAND = re.compile(r"^(?:\$ )?((?:scripts/\w+\.sh|stowage|\./model|\./text|build/demo/digits)(?: .*)?)$", re.M)
 OPTION = re.compile(r"\s*\[([^\]]*)\]")
 EPOCHS = re.compile(r"--epochs=\d+")
 
@@ -95,6 +97,8 @@ def prepare(stowage: str, folder: Path) -> None:
     digits = np.load(ROOT / "models/data/digits.npz")
     np.savez(folder / "train.npz", x=digits["x"][:512], y=digits["y"][:512])
     np.savez(folder / "test.npz", x=digits["x_test"], y=digits["y_test"])
+    shapes.build(folder / "text.onnx")  # rows of text, of any length
+    shapes.data(folder / "text.npz", [90, 200, 300, 1000] * 4, 1000)
     (folder / "buffers.csv").write_text("id,lower,upper,size\na,0,4,64\nb,1,3,32\nc,3,6,96\n")
     plan = [stowage, "plan", "model.onnx", "--memory-budget=100%", "--save-problem=graph.json"]
     subprocess.run(plan, cwd=folder, check=True, stdout=subprocess.DEVNULL)

@@ -5,6 +5,7 @@ Run in the environment of scripts/install.sh python; what needs PEFT is skipped 
 
 import importlib.util
 import json
+import shutil
 import tempfile
 import unittest
 import warnings
@@ -202,6 +203,14 @@ class Adapters(InAFolder):
             self.assertEqual(self.losses(step), further)
             step.load_adapter(adapter)
             output = step.eval(self.ids)
+            other = self.folder / "other"
+            shutil.copytree(adapter, other)
+            tensors = load_file(adapter / "adapter_model.safetensors")
+            last = max(tensors)
+            save_file({**tensors, last: torch.zeros(tensors[last].shape[0], tensors[last].shape[1] + 1)}, other / "adapter_model.safetensors")
+            with self.assertRaisesRegex(stowage.StowageError, "that of the step"):
+                step.load_adapter(other)
+            self.assertTrue(torch.equal(torch.as_tensor(step.eval(self.ids)), torch.as_tensor(output)))  # nothing of it was written
         tensors = load_file(adapter / "adapter_model.safetensors")
         self.assertEqual(set(tensors), {f"base_model.model.{layer}.lora_{which}.weight" for layer in ("wide", "narrow") for which in "AB"})
         self.assertTrue(json.loads((adapter / "adapter_config.json").read_text())["inference_mode"])
@@ -221,6 +230,10 @@ class Adapters(InAFolder):
         self.assertLess((whole(self.ids) - output).abs().max().item(), 1e-5)
         with self.assertRaisesRegex(stowage.StowageError, "expected a new folder"):
             stowage.merge(base, adapter, merged)
+        index = base / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": {"a": "../secret.safetensors"}}))
+        with self.assertRaisesRegex(stowage.StowageError, "expected the names of files beside the index, found '../secret.safetensors'"):
+            stowage.merge(base, adapter, self.folder / "again")
 
     def test_merged_in_16_bits(self) -> None:
         """Rounded once, to nearest even; settings of PEFT's that change the scale; what other kinds of adapters need is refused."""

@@ -81,6 +81,18 @@ TEST_F(WeightFilesTest, FolderIndexAndFile) {
   EXPECT_EQ(one.file().path(), dir.path("other.safetensors"));
 }
 
+TEST_F(WeightFilesTest, TheIndexSaysWhichShardCounts) {
+  writeShards();
+  write("model-00001-of-00002.safetensors", {{"a", DType::F32, {2, 3}}, {"b", DType::F32, {4}}}, 9);
+  WeightFiles files(dir.path(""));
+  EXPECT_EQ(files.find("a")->bytes[0], 9);
+  EXPECT_EQ(files.find("b")->bytes[15], 2);
+  write("model-00002-of-00002.safetensors", {{"c", DType::F32, {1}}}, 2);
+  EXPECT_THAT(
+      errorOf(dir.path("")),
+      HasSubstr("'b' is to be in 'model-00002-of-00002.safetensors', which does not have it"));
+}
+
 TEST_F(WeightFilesTest, FolderWithoutAnIndex) {
   EXPECT_THAT(
       errorOf(dir.path("")),
