@@ -137,7 +137,8 @@ private:
     if (DenseElementsAttr numbers; matchPattern(root, m_Constant(&numbers)) && numbers.isSplat())
       return create<ConstantOp>(builder, location, numbers.resizeSplat(type)).getY();
     const RankedTensorType all = chain.rows.typeOf(whole, chain.rows.count);
-    Value &rows = wholes[{root, all}];
+    // What is repeated to one shape may be repeated otherwise to another of as many rows.
+    Value &rows = wholes[{root, isRepeated ? whole : all}];
     if (!rows && isRepeated)
       root = create<BroadcastToOp>(builder, location, whole, root).getY();
     if (!rows)

@@ -5,6 +5,7 @@
 #include "ir/StowIndexOps.h"
 #include "ir/StowLinearOps.h"
 #include "ir/StowLossOps.h"
+#include "ir/StowNormOps.h"
 #include "ir/StowPoolOps.h"
 #include "ir/StowReduceOps.h"
 #include "ir/StowShapeOps.h"
@@ -87,7 +88,7 @@ private:
       readRows(0);
       return readRows(1);
     }
-    if (!isByRows || (rows.areOfMatrix && rows.dimensionsOf(a) != a.getRank() - 1))
+    if (!isByRows || (rows.areOfMatrix && !isAlongColumns(product.getA(), a.getRank() - 1)))
       return;
     giveRows();
     readRows(0);
@@ -136,7 +137,7 @@ private:
   /// Elementwise ops on rows and columns: NumPy's rule, by which an operand may have one number a row, be the same for all rows, or
   /// for some of them.
   void ofMatrices() {
-    if (countsElements())
+    if (countsElements() || isa<PlaneNormalizeOp>(op)) // whose planes have rank 3 and more
       return;
     giveRows();
     if (!isRowWise)
@@ -171,10 +172,10 @@ private:
     rule.attributes.push_back(builder.getNamedAttr(name, value));
   }
 
-  /// True where the dimensions of `x` are rows and then one of columns, number `axis`.
+  /// True where the dimensions of `x` are rows, some perhaps of 1, and then one of columns, number `axis`.
   bool isAlongColumns(Value x, int64_t axis) const {
     RankedTensorType type = tensorType(x);
-    return rows.dimensionsOf(type) == static_cast<unsigned>(axis) && axis == type.getRank() - 1;
+    return axis == type.getRank() - 1 && rows.areOf(x) && rows.widthOf(x) == type.getShape().back();
   }
 
   /// Ops along the columns of each row, and sums over rows.

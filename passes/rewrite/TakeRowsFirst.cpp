@@ -1,4 +1,4 @@
-// Takes rows before a product computes them: O(ops).
+// Takes rows before a product computes them: O(n^2) for n ops between product and slice.
 //
 //   x [B,T,d] -> product [B,T,V] -> mul 0.5 -> slice [B,T-1,V]
 //   x [B,T,d] -> slice [B,T-1,d] -> product [B,T-1,V] -> mul 0.5
@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -97,13 +98,19 @@ Value partOf(OpBuilder &builder, Value value, const Box &box) {
 }
 
 /// Erases `op` and what only it has read.
-void eraseUnread(Operation *op) {
-  if (!op || !op->use_empty())
-    return;
-  const SmallVector<Value> operands(op->getOperands());
-  op->erase();
-  for (Value operand : operands)
-    eraseUnread(operand.getDefiningOp());
+void eraseUnread(Operation *first) {
+  SmallVector<Operation *> unread = {first};
+  while (!unread.empty()) {
+    Operation *op = unread.pop_back_val();
+    llvm::SetVector<Operation *> makers; // each once, also where the op reads it twice
+    for (Value operand : op->getOperands())
+      if (Operation *maker = operand.getDefiningOp())
+        makers.insert(maker);
+    op->erase();
+    for (Operation *maker : makers)
+      if (maker->use_empty())
+        unread.push_back(maker);
+  }
 }
 
 //===-- --stow-take-rows-first ---------------------------------------------------------------===//

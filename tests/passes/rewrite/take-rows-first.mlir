@@ -54,3 +54,20 @@ func.func @model(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %v: tensor<4x3xf32>) 
   %over = stow.slice %m {starts = array<i64: 0, 0>, sizes = array<i64: 7, 6>} : (tensor<8x6xf32>) -> tensor<7x6xf32>
   return %columns, %q, %shared, %narrow, %over : tensor<8x5xf32>, tensor<8x6xf32>, tensor<7x6xf32>, tensor<7x3xf32>, tensor<7x6xf32>
 }
+
+// -----
+
+// Tests a constant that two of the ops read: it goes when the second of them does.
+// CHECK-LABEL: func.func @model
+// CHECK: stow.matmul {{.*}} -> tensor<7x6xf32>
+// CHECK: stow.mul {{.*}} -> tensor<7x6xf32>
+// CHECK: stow.add {{.*}} -> tensor<7x6xf32>
+// CHECK-NOT: tensor<8x6xf32>
+func.func @model(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> tensor<7x6xf32> attributes {stow.role = #stow.role<model>} {
+  %c = stow.constant dense<3.0> : tensor<8x6xf32>
+  %y = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
+  %m = stow.mul %y, %c : (tensor<8x6xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %z = stow.add %m, %c : (tensor<8x6xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %s = stow.slice %z {starts = array<i64: 0, 0>, sizes = array<i64: 7, 6>} : (tensor<8x6xf32>) -> tensor<7x6xf32>
+  return %s : tensor<7x6xf32>
+}
