@@ -62,20 +62,6 @@ void writeOutput(const std::string &path, const std::string &text) {
   writeFile(path, text);
 }
 
-const char *statusName(const PlanResult &result) {
-  switch (result.status) {
-  case Status::Optimal:
-    return "optimal";
-  case Status::Bounded:
-    return "bounded";
-  case Status::Infeasible:
-    return "infeasible";
-  case Status::NotFound:
-    return "not found";
-  }
-  return "";
-}
-
 void printText(const Problem &problem, const PlanResult &result, double seconds) {
   const double least = static_cast<double>(result.leastTime);
   auto extra = [&](Cost time) {
@@ -124,7 +110,7 @@ void printJson(const Problem &problem, const PlanResult &result, double seconds)
     return cost ? absl::StrCat(*cost) : "null";
   };
   absl::PrintF("{\"status\": \"%s\", \"budget_bytes\": %d, \"input_order_peak_bytes\": %d,\n",
-               statusName(result), result.budgetBytes, result.inputOrderPeak);
+               nameOf(result.status), result.budgetBytes, result.inputOrderPeak);
   absl::PrintF(" \"peak_bytes\": %s, \"time\": %s, \"least_time\": %d,\n",
                result.solution ? absl::StrCat(result.peakBytes) : "null",
                result.solution ? absl::StrCat(result.time) : "null", result.leastTime);

@@ -45,20 +45,6 @@ Link linkOf(double bandwidth, Cost denominator) {
   return link;
 }
 
-const char *statusName(Status status) {
-  switch (status) {
-  case Status::Optimal:
-    return "optimal";
-  case Status::Bounded:
-    return "bounded";
-  case Status::Infeasible:
-    return "infeasible";
-  case Status::NotFound:
-    return "not found";
-  }
-  return "";
-}
-
 std::string laneText(const Link &link) {
   return absl::StrCat(link.bandwidthBytes, " bytes in ", link.perCost, ", latency ", link.latency);
 }
@@ -110,7 +96,7 @@ void printText(const Problem &problem, const Lanes &lanes, const LanePlanResult 
     absl::PrintF("status       infeasible: no schedule with these memories has a peak below %s\n",
                  formatBytesExact(result.peakBound));
   else
-    absl::PrintF("status       %s\n", statusName(result.status));
+    absl::PrintF("status       %s\n", nameOf(result.status));
   absl::PrintF("seconds      %.3f\n", seconds);
 }
 
@@ -121,7 +107,7 @@ void printJson(const Problem &problem, const LanePlanResult &result, Bytes peakW
     return cost ? absl::StrCat(*cost) : "null";
   };
   absl::PrintF("{\"status\": \"%s\", \"budget_bytes\": %d, \"input_order_peak_bytes\": %d,\n",
-               statusName(result.status), result.budgetBytes, result.inputOrderPeak);
+               nameOf(result.status), result.budgetBytes, result.inputOrderPeak);
   absl::PrintF(
       " \"peak_bytes\": %s, \"slow_peak_bytes\": %s, \"bytes_out\": %s, \"bytes_in\": %s,\n",
       found(result.peakBytes), found(result.slowPeakBytes), found(result.bytesOut),
@@ -155,6 +141,10 @@ std::optional<Lanes> lanesOf(const ProblemFile &file, const LaneFlags &flags) {
     const Cost latency = link->latency;
     if (flags.bandwidth)
       *link = linkOf(*flags.bandwidth, denominator);
+    if (flags.latency && *flags.latency * static_cast<double>(denominator) > 0x1p56)
+      throw Error::badInput(absl::StrCat("--latency: expected at most ",
+                                         0x1p56 / static_cast<double>(denominator),
+                                         " units of the file's costs, found ", *flags.latency));
     link->latency =
         flags.latency ? std::llround(*flags.latency * static_cast<double>(denominator)) : latency;
   }
@@ -162,6 +152,20 @@ std::optional<Lanes> lanesOf(const ProblemFile &file, const LaneFlags &flags) {
     lanes->slowBytes = *flags.slowBytes;
   check(file.problem, *lanes);
   return lanes;
+}
+
+const char *nameOf(Status status) {
+  switch (status) {
+  case Status::Optimal:
+    return "optimal";
+  case Status::Bounded:
+    return "bounded";
+  case Status::Infeasible:
+    return "infeasible";
+  case Status::NotFound:
+    return "not found";
+  }
+  return "";
 }
 
 int rematLanes(const Problem &problem, const Lanes &lanes, const LaneRequest &request) {

@@ -475,22 +475,6 @@ namespace {
 constexpr Step::Kind kStepKinds[] = {Step::Kind::Run, Step::Kind::Out, Step::Kind::AwaitOut,
                                      Step::Kind::In, Step::Kind::AwaitIn};
 
-const char *wordOf(Step::Kind kind) {
-  switch (kind) {
-  case Step::Kind::Run:
-    return "run";
-  case Step::Kind::Out:
-    return "out";
-  case Step::Kind::AwaitOut:
-    return "await-out";
-  case Step::Kind::In:
-    return "in";
-  case Step::Kind::AwaitIn:
-    return "await-in";
-  }
-  return "";
-}
-
 /// Names of ops or values: a few on every line.
 template <typename Named> void appendNames(std::string &out, const std::vector<Named> &all) {
   for (size_t i = 0; i < all.size(); ++i)

@@ -58,6 +58,22 @@ void check(const Problem &problem, const Lanes &lanes) {
   }
 }
 
+const char *wordOf(Step::Kind kind) {
+  switch (kind) {
+  case Step::Kind::Run:
+    return "run";
+  case Step::Kind::Out:
+    return "out";
+  case Step::Kind::AwaitOut:
+    return "await-out";
+  case Step::Kind::In:
+    return "in";
+  case Step::Kind::AwaitIn:
+    return "await-in";
+  }
+  return "";
+}
+
 LaneSolution withoutCopies(const Solution &solution) {
   LaneSolution result;
   result.steps.reserve(solution.runs.size());

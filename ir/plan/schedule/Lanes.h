@@ -58,6 +58,9 @@ struct Step {
   bool operator==(const Step &) const = default;
 };
 
+/// As files and messages name it: "run", "out", "await-out", "in" or "await-in".
+const char *wordOf(Step::Kind kind);
+
 /// A schedule: steps in the order in which they are issued.
 struct LaneSolution {
   std::vector<Step> steps;
@@ -68,6 +71,9 @@ struct LaneSolution {
 /// that are not negative, storages that exist, and copies of all storages together in representable
 /// time. Throws Error(BadInput) naming the lane or storage at fault.
 void check(const Problem &problem, const Lanes &lanes);
+
+/// What a schedule may take at most, in cost units: a step adds at most 2^56 to the clock, so that sums stay in range.
+inline constexpr Cost mostLaneTime = Cost(1) << 60;
 
 /// The runs of a plain schedule as steps: nothing travels.
 LaneSolution withoutCopies(const Solution &solution);

@@ -105,21 +105,6 @@ private:
                                      : quoted(at.id);
     result.fault = absl::StrCat("step ", step, ", ", wordOf(at.kind), " ", name, ": ", what);
   }
-  static const char *wordOf(Step::Kind kind) {
-    switch (kind) {
-    case Step::Kind::Run:
-      return "run";
-    case Step::Kind::Out:
-      return "out";
-    case Step::Kind::In:
-      return "in";
-    case Step::Kind::AwaitOut:
-      return "await out";
-    case Step::Kind::AwaitIn:
-      return "await in";
-    }
-    return "";
-  }
 
   void walk(int64_t step) {
     const Step &at = solution.steps[step];
@@ -146,6 +131,8 @@ private:
     }
     if (at.kind != Step::Kind::Out && at.kind != Step::Kind::In)
       result.ends[step] = now;
+    if (!result.fault && std::max({now, outFree, inFree}) > mostLaneTime)
+      fault(step, "ends behind 2^60 cost units; expected a coarser unit of cost");
   }
 
   void run(int64_t step, const Op &op, const Step &at) {
@@ -200,8 +187,7 @@ private:
   void startOut(int64_t step, ValueId value) {
     const StorageId storage = problem.values[value].storage;
     const int32_t from = bufferOf[value];
-    if (problem.storages[storage].pinned ||
-        std::find(lanes.stay.begin(), lanes.stay.end(), storage) != lanes.stay.end())
+    if (problem.storages[storage].pinned || std::ranges::binary_search(lanes.stay, storage))
       return fault(step, "its storage has to stay");
     if (from == none)
       return fault(step, "is not in fast memory");

@@ -104,7 +104,7 @@ std::optional<Cost> LaneBound::time(Bytes budgetBytes, int opCount) {
   Cost bound = graph.leastTime;
   if (!graph.hasOverwrites) {
     constexpr Bytes most = int64_t(1) << 60;
-    const Bytes both = budgetBytes + std::min(lanes.slowBytes, most);
+    const Bytes both = std::min(budgetBytes, most) + std::min(lanes.slowBytes, most);
     if (const std::optional<Cost> together = cuts.refine(both, opCount).time)
       bound = std::max(bound, *together);
   }

@@ -190,6 +190,8 @@ Cost timeOf(const Residency &residency, const Lanes &lanes, const Placement &pla
   std::vector<Cost> outEnd(residency.groupCount, 0), inEnd(residency.spells.size(), 0);
   Cost now = 0, outFree = 0, inFree = 0;
   for (const Event &event : placement.events) {
+    if (std::max({now, outFree, inFree}) > mostLaneTime)
+      return std::numeric_limits<Cost>::max(); // no answer: the checker refuses it
     if (event.kind == Step::Kind::Run) {
       now += residency.startOf[event.number + 1] - residency.startOf[event.number];
       continue;

@@ -159,6 +159,8 @@ private:
       return known->second ? make(firstKey + percent, known->second->solution) : nullptr;
     };
     const Rung *above = answer(100);
+    if (!above)
+      return;
     for (int percent = 100 - ten; percent > 0; percent -= ten) {
       if (above->residency.runTime() >= most ||
           percentOf(inputOrderPeak(), percent + ten) <= budget)
