@@ -5,6 +5,7 @@ NumPy is all these need. STOWAGE_BINARY names the compiler.
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import tempfile
 import threading
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -19,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
 import stowage  # noqa: E402
+from stowage import _library  # noqa: E402
 
 MODEL = ROOT / "models/digits_cnn.onnx"
 DATA = ROOT / "models/data/digits.npz"
@@ -281,6 +284,15 @@ class Digits(unittest.TestCase):
             stowage.compile(MODEL, optimizer="sgdx")
         with self.assertRaisesRegex(stowage.ToolNotFound, "the argument binary is '/nowhere'"):
             stowage.compile(MODEL, binary="/nowhere")
+
+    def test_version_of_the_interface(self) -> None:
+        """The package, the header and the library say the same; another version is refused in one line."""
+        stated = re.search(r"#define STOWAGE_ABI_VERSION (\d+)", (ROOT / "runtime/include/stowage.h").read_text())
+        self.assertEqual(int(stated[1]), _library.ABI_VERSION)
+        with mock.patch.object(_library, "ABI_VERSION", 99):
+            with self.assertRaises(stowage.StowageError) as refused:
+                stowage.load(self.library)
+        self.assertEqual(str(refused.exception), f"'{self.library}' has version {stated[1]} of the C interface, this package version 99; compile it again")
 
     def test_only_the_interface_is_visible(self) -> None:
         """What a library brings along cannot be mistaken for another's."""
