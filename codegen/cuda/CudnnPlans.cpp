@@ -95,9 +95,15 @@ CudnnPlans::CudnnPlans(std::shared_ptr<const CudnnLibrary> opened, const Chip &d
   const std::string &json = described.deviceJson;
   device.set(cudnn::kDeviceJson, cudnn::kTypeChar, static_cast<int64_t>(json.size()), json.data());
   std::string why;
-  if (!device.tryFinalize(why))
+  if (!device.tryFinalize(why)) {
+    // Seen of 9.28.1, whose engines that are compiled at run time are linked against the driver; 9.26.1 plans without one.
+    if (why.find("SUBLIBRARY_LOADING_FAILED") != std::string::npos)
+      why += "; one of its libraries does not load: from 9.28 on they need the driver's "
+             "libcuda.so.1, also to plan; expected a machine with the driver, or cuDNN 9.26: pip "
+             "install \"nvidia-cudnn-cu13<9.27\"";
     throw Error::badInput("cuDNN " + version() + " does not take the description of " + chip +
                           ": " + why);
+  }
   const Json document = parseJson(json, "the description of " + chip);
   multiprocessors = JsonNode(document, "the description of " + chip).integer("multiProcessorCount");
 }

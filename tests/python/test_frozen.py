@@ -208,12 +208,16 @@ class Frozen(unittest.TestCase):
                 self.assertEqual(step(self.ids, self.labels), expected[0])
 
     def test_quantized_takes_less(self) -> None:
-        """No arena of quantized matrices is larger than that of the same matrices in 16 bits."""
+        """No arena of quantized matrices is larger than that of the same matrices in 16 bits. Of int8 that does not hold on processors without
+        instructions for bf16, where this module's largest matrix, once in float32, takes more than int8 saves of all of them."""
         for precision in ("f32", "bf16"):
             for options in ({}, {"recompute": "none"}):
-                arenas = [stowage.plan(self.module, self.ids, loss="cross-entropy", precision=precision, frozen=frozen, **options).arena_bytes
-                          for frozen in ("nf4", "int8", "bf16")]
-                self.assertLess(max(arenas[:2]), arenas[2], (precision, options))
+                plans = [stowage.plan(self.module, self.ids, loss="cross-entropy", precision=precision, frozen=frozen, **options)
+                         for frozen in ("nf4", "int8", "bf16")]  # fmt: skip
+                arenas = [plan.arena_bytes for plan in plans]
+                self.assertLess(arenas[0], arenas[2], (precision, options))
+                if precision == "f32" or any("computes with avx512_core_" in note for note in plans[0].json["notes"]):
+                    self.assertLess(arenas[1], arenas[2], (precision, options))
 
     def test_few_rows_read_codes(self) -> None:
         """Products of at most eight rows have no numbers of a matrix in the arena, and give what products of those numbers give, up to the
