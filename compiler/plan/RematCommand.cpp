@@ -1,6 +1,7 @@
 #include "compiler/plan/RematCommand.h"
 #include "compiler/plan/ReadInput.h"
 #include "compiler/plan/RematLanes.h"
+#include "compiler/plan/RematOutput.h"
 #include "ir/plan/schedule/Json.h"
 #include "ir/plan/schedule/LowerBound.h"
 #include "ir/plan/schedule/Verify.h"
@@ -52,14 +53,6 @@ void checkForLanes(const Arguments &arguments) {
   if (arguments.frontier || arguments.prove || arguments.method != "auto")
     throw Error::badInput("--frontier, --prove and --method plan without slow memory; leave them "
                           "out, or the lanes");
-}
-
-void writeOutput(const std::string &path, const std::string &text) {
-  if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return;
-  }
-  writeFile(path, text);
 }
 
 void printText(const Problem &problem, const PlanResult &result, double seconds) {
@@ -192,9 +185,7 @@ int remat(const Arguments &arguments) {
     writeOutput(arguments.output.empty() ? "-" : arguments.output, frontierTable(problem, planner));
     return 0;
   }
-  const Bytes budget = arguments.budget->bytes
-                           ? *arguments.budget->bytes
-                           : percentOf(planner.inputOrderPeak(), *arguments.budget->peakPercent);
+  const Bytes budget = bytesOf(*arguments.budget, planner.inputOrderPeak());
   PlanResult result = planner.plan(budget);
   if (arguments.method != "auto" && arguments.method != "cut")
     applyMethod(arguments.method, arguments.effort, problem, result);

@@ -1,7 +1,7 @@
 #include "compiler/plan/RematLanes.h"
+#include "compiler/plan/RematOutput.h"
 
 #include "passes/solvers/schedule/lanes/PlanLanes.h"
-#include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 
@@ -154,26 +154,10 @@ std::optional<Lanes> lanesOf(const ProblemFile &file, const LaneFlags &flags) {
   return lanes;
 }
 
-const char *nameOf(Status status) {
-  switch (status) {
-  case Status::Optimal:
-    return "optimal";
-  case Status::Bounded:
-    return "bounded";
-  case Status::Infeasible:
-    return "infeasible";
-  case Status::NotFound:
-    return "not found";
-  }
-  return "";
-}
-
 int rematLanes(const Problem &problem, const Lanes &lanes, const LaneRequest &request) {
   const auto start = std::chrono::steady_clock::now();
   LanePlanner planner(problem, request.options);
-  const Bytes budget = request.budget.bytes
-                           ? *request.budget.bytes
-                           : percentOf(planner.inputOrderPeak(), *request.budget.peakPercent);
+  const Bytes budget = bytesOf(request.budget, planner.inputOrderPeak());
   const LanePlanResult result = planner.plan(budget, lanes);
   const Bytes peakWithinTime =
       result.solution ? planner.peakWithinTime(result, lanes) : result.peakBound;
@@ -193,13 +177,8 @@ int rematLanes(const Problem &problem, const Lanes &lanes, const LaneRequest &re
                stderr);
     return static_cast<int>(ErrorKind::Infeasible);
   }
-  if (request.output.empty())
-    return 0;
-  const std::string text = printSolution(problem, lanes, *result.solution);
-  if (scheduleAlone)
-    std::fwrite(text.data(), 1, text.size(), stdout);
-  else
-    writeFile(request.output, text);
+  if (!request.output.empty())
+    writeOutput(request.output, printSolution(problem, lanes, *result.solution));
   return 0;
 }
 

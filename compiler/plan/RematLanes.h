@@ -21,9 +21,6 @@ struct LaneFlags {
 /// where there is a flag but no bandwidth.
 std::optional<schedule::Lanes> lanesOf(const schedule::ProblemFile &file, const LaneFlags &flags);
 
-/// "optimal", "bounded", "infeasible" or "not found".
-const char *nameOf(schedule::Status status);
-
 struct LaneRequest {
   ByteBudget budget; ///< a percentage is of the input order's peak
   schedule::PlanOptions options;

@@ -83,14 +83,6 @@ Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
   reset(seed);
 }
 
-/// By input, the shape of its array.
-static std::map<std::string, Shape> sizesOf(const Samples &samples) {
-  std::map<std::string, Shape> sizes;
-  for (const auto &[name, array] : samples.byInput)
-    sizes[name] = array.shape;
-  return sizes;
-}
-
 void Instance::takeArrays(Feed &feed, std::span<const HostArray> arrays, RowCount count) {
   const bool isFixed = count == RowCount::Fixed;
   if (arrays.size() != feed.inputs.size())
@@ -121,13 +113,20 @@ void Instance::takeArrays(Feed &feed, std::span<const HostArray> arrays, RowCoun
       throw Error::badInput(concat(array.place, ": expected ", input.place.shape[0],
                                    " rows, found ", describe(array)));
   }
-  if (fitting)
-    shapes.requireHeld(shapes.extentsOf(sizesOf(feed.samples)));
 }
 
 void Instance::feedBatch(Feed &feed, size_t batch, size_t rows) {
   std::iota(feed.rows.begin(), feed.rows.end(), static_cast<int64_t>(batch * feed.rows.size()));
   feed.feeders[batch].write(executor, std::span(feed.rows).first(rows));
+}
+
+void Instance::requireHeld(const Feed &feed) const {
+  if (!fitting)
+    return;
+  std::map<std::string, Shape> sizes;
+  for (const auto &[name, array] : feed.samples.byInput)
+    sizes[name] = array.shape;
+  shapes.requireHeld(shapes.extentsOf(sizes));
 }
 
 size_t Instance::shapeFor(std::span<const HostArray> arrays) const {
@@ -179,6 +178,7 @@ void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const
     throw Error::badInput(
         concat("expected buffers for ", places.size(), " outputs, found ", outputs.size()));
   takeArrays(evaluation, arrays, RowCount::Fixed);
+  requireHeld(evaluation);
   for (size_t part = 0; part < evaluation.feeders.size(); ++part) {
     feedBatch(evaluation, part, evaluation.rows.size());
     executor.run(evaluation.graph);
@@ -191,6 +191,7 @@ void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const
 Metrics Instance::measure(std::span<const HostArray> arrays) {
   Feed &feed = trainings.front();
   takeArrays(feed, arrays, RowCount::Any);
+  requireHeld(feed);
   checkTargets(program(), feed.samples);
   const int64_t rows = rowsOf(feed);
   if (rows == 0)

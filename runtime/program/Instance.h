@@ -105,6 +105,8 @@ private:
   size_t shapeFor(std::span<const HostArray> arrays) const;
   /// Checks the arrays of a call and notes them.
   void takeArrays(Feed &feed, std::span<const HostArray> arrays, RowCount count);
+  /// Throws Error(BadInput) where no shape holds the arrays of the last call, which an evaluation would cut.
+  void requireHeld(const Feed &feed) const;
   /// Brings so many rows of the arrays in, those of batch number `batch`.
   void feedBatch(Feed &feed, size_t batch, size_t rows);
   /// Of the arrays of the call at hand.
