@@ -1,6 +1,6 @@
 #include "compiler/Options.h"
 
-#include "codegen/host/ObjectFile.h"
+#include "codegen/program/ObjectFile.h"
 #include "compiler/ProgressLine.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/MemoryFlag.h"

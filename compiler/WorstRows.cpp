@@ -1,6 +1,6 @@
 #include "compiler/WorstRows.h"
 
-#include "codegen/host/ProgramBuilder.h"
+#include "codegen/program/ProgramBuilder.h"
 #include "ir/StepGraphs.h"
 #include "passes/memory/PlanWords.h"
 #include "runtime/base/Error.h"
@@ -32,7 +32,7 @@ Program inputsOf(const CompiledPlan &compiled, const CompileOptions &options) {
     GraphProgram &one = program.graphs.emplace_back();
     one.role = graphRoleOf(graph);
     one.shape = graphShape(graph).str();
-    one.inputs = host::programInputs(graph);
+    one.inputs = programInputs(graph);
   }
   setBatches(program, options);
   return program;

@@ -3,9 +3,9 @@
 #include "codegen/cuda/CudaTarget.h"
 #include "codegen/cuda/DeviceObjects.h"
 #include "codegen/cuda/NvvmCode.h"
-#include "codegen/host/HostBackend.h"
-#include "codegen/host/ObjectFile.h"
-#include "codegen/host/ProgramBuilder.h"
+#include "codegen/program/ObjectFile.h"
+#include "codegen/program/ProgramBuilder.h"
+#include "codegen/program/ProgramFiles.h"
 #include "runtime/base/Error.h"
 
 #include <filesystem>
@@ -18,6 +18,22 @@ namespace {
 /// A CUDA process beside its arena where nobody has measured one of ours: out-of-memory messages of PyTorch that users have
 /// published state 0.46 to 0.50 GiB beside its allocator on an RTX 4090, an A100 and an H100.
 constexpr Bytes kProcessBytes = Bytes{512} << 20;
+
+class CudaCommands : public CommandRules {
+public:
+  explicit CudaCommands(const CudaTarget &answers) : answers(answers) {}
+
+  StringRef prefix() const override { return kLibraryPrefix; }
+
+  KernelTarget kernels() const override { return KernelTarget::Device; }
+
+  LogicalResult complete(Operation *op, Command &command) const override {
+    return answers.completeCommand(op, command);
+  }
+
+private:
+  const CudaTarget &answers;
+};
 
 class CudaBackend : public Backend {
 public:
@@ -76,9 +92,7 @@ public:
   }
 
   FailureOr<BuiltProgram> build(ModuleOp module) const override {
-    auto built = host::buildProgram(
-        module, answers, "cuda.", KernelTarget::Device,
-        [&](Operation *op, Command &command) { return answers.completeCommand(op, command); });
+    auto built = buildProgram(module, answers, CudaCommands(answers));
     if (failed(built))
       return failure();
     built->program.target = "cuda:" + name;
@@ -98,7 +112,7 @@ public:
     writeBlobObject("stow_device_code", packKernels(built.kernels->module(), folder), blob);
     // What is left for the host has no kernels.
     KernelModule none(built.kernels->module().getContext());
-    auto input = host::writeProgram(none, built, form, runtime, {}, folder);
+    auto input = writeProgram(none, built, form, runtime, {}, folder);
     if (succeeded(input))
       input->objects.insert(input->objects.begin(), blob);
     return input;

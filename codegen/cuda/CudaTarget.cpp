@@ -1,9 +1,8 @@
 #include "codegen/cuda/CudaTarget.h"
 
 #include "codegen/cuda/Epilogues.h"
-#include "codegen/host/LibraryCommand.h"
-#include "codegen/host/ProductTiles.h"
 #include "codegen/kernels/KernelSequence.h"
+#include "codegen/program/LibraryCommand.h"
 #include "ir/StowAttentionOps.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowKernelOps.h"
@@ -48,7 +47,7 @@ std::optional<ProductEpilogue> writtenEpilogueOf(Operation *op) {
   if (auto convolution = dyn_cast<Conv2dMapOp>(op))
     return epilogueOf(convolution);
   auto product = dyn_cast<ProductMapOp>(op);
-  return product && !host::addsToProduct(product) ? epilogueOf(product) : std::nullopt;
+  return product && !addsToProduct(product) ? epilogueOf(product) : std::nullopt;
 }
 
 /// " with bias, relu" and the like.
@@ -59,7 +58,7 @@ std::string epilogueWords(Operation *op) {
 
 /// The command of a convolution, with what the library does to it; places and engines are not known.
 Command convolutionCommand(Operation *op, StringRef call) {
-  Command command = host::libraryCommand(op, call);
+  Command command = libraryCommand(op, kLibraryPrefix, call);
   if (const std::optional<ProductEpilogue> epilogue = writtenEpilogueOf(op))
     setEpilogue(command, *epilogue);
   return command;
@@ -98,7 +97,7 @@ StringRef CudaTarget::libraryCall(Operation *op) const {
   if (auto convolution = dyn_cast<Conv2dMapOp>(op))
     return takesIn(epilogueOf(convolution)) ? "convolution_epilogue" : "";
   if (auto product = dyn_cast<ProductMapOp>(op))
-    return host::addsToProduct(product)   ? "matmul_add"
+    return addsToProduct(product)         ? "matmul_add"
            : takesIn(epilogueOf(product)) ? "matmul_epilogue"
                                           : "";
   if (kernelSequence(op))
@@ -122,7 +121,7 @@ bool CudaTarget::decomposes(Operation *op) const {
 /// 51,389,456 are no reason to read and write the 411 MB of VGG-16's first convolution in bf16 once more.
 bool CudaTarget::isAsGoodAsApart(Conv2dMapOp op) const {
   const Command fused = convolutionCommand(op, libraryCall(op));
-  Command alone = host::libraryCommand(op, "convolution");
+  Command alone = libraryCommand(op, kLibraryPrefix, "convolution");
   alone.operands = {alone.operands[0], alone.operands[1], alone.operands.back()};
   try {
     const std::vector<EngineChoice> with = choicesOf(fused), without = choicesOf(alone);

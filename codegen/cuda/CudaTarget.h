@@ -14,6 +14,9 @@ class Conv2dMapOp;
 
 namespace stow::cuda {
 
+/// What the names of calls of cuDNN and cuBLASLt begin with.
+inline constexpr llvm::StringLiteral kLibraryPrefix = "cuda.";
+
 class CudaTarget : public Target {
 public:
   /// cuDNN is opened in `cudnnFolder`, or where CudnnLibrary::open looks, at the first convolution.

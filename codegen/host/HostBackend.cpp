@@ -2,8 +2,11 @@
 
 #include "codegen/host/HostTarget.h"
 #include "codegen/host/LoadedObject.h"
-#include "codegen/host/ObjectFile.h"
-#include "codegen/host/ProgramBuilder.h"
+#include "codegen/host/ProductTiles.h"
+#include "codegen/program/ProgramBuilder.h"
+#include "codegen/program/ProgramFiles.h"
+#include "ir/StowKernelOps.h"
+#include "passes/memory/Passes.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Instructions.h"
 #include "runtime/host/Outside.h"
@@ -29,6 +32,27 @@ InstructionSet useInstructionsOf(const HostCpu &cpu) {
   return set;
 }
 
+class HostCommands : public CommandRules {
+public:
+  StringRef prefix() const override { return kLibraryPrefix; }
+
+  KernelTarget kernels() const override { return KernelTarget::Host; }
+
+  FailureOr<std::optional<Command>> commandOf(Operation *op, StringRef call,
+                                              function_ref<Bytes(Value)> offsetOf,
+                                              KernelModule &kernels) const override {
+    const std::optional<ProductForm> form = formOf(call);
+    if (!form)
+      return std::optional<Command>();
+    FailureOr<Command> command =
+        productCommand(cast<ProductMapOp>(op), *form, offsetOf, bytesAttr(op, kWorkspaceOffsetAttr),
+                       bytesAttr(op, kWorkspaceAttr), kernels);
+    if (failed(command))
+      return failure();
+    return std::optional<Command>(std::move(*command));
+  }
+};
+
 class HostBackend : public Backend {
 public:
   explicit HostBackend(const BackendOptions &options)
@@ -51,7 +75,7 @@ public:
   std::string processor() const override { return llvm::sys::getHostCPUName().str(); }
 
   FailureOr<BuiltProgram> build(ModuleOp module) const override {
-    FailureOr<BuiltProgram> built = buildProgram(module, answers);
+    FailureOr<BuiltProgram> built = buildProgram(module, answers, HostCommands());
     if (succeeded(built))
       built->program.target = "host:" + std::string(nameOf(used));
     return built;
@@ -74,27 +98,6 @@ private:
 };
 
 } // namespace
-
-FailureOr<LinkInput> writeProgram(KernelModule &kernels, const BuiltProgram &built,
-                                  ProgramForm form, const std::string &runtime, const HostCpu &cpu,
-                                  const TemporaryFolder &folder) {
-  const std::string program = folder.file("program.o"), constants = folder.file("constants.o");
-  ProgramData data{kernels.symbols().vec(), toJson(built.program)};
-  if (failed(emitProgramObject(kernels.module(), data, cpu, program)))
-    return failure();
-  writeBlobObject("stow_constants", {built.constants.data(), built.constants.size()}, constants);
-  LinkInput input;
-  input.objects = {program, constants, runtime};
-  input.libraries = {"-ldnnl", "-lz", "-lstdc++", "-lm"};
-  if (form == ProgramForm::SharedLibrary) {
-    input.shared = true;
-    input.entry = "stowage_abi_version";
-    input.visible = "stowage_*";
-  } else { // oneDNN finds the program's thread pool by these (runtime/base/Parallel.h)
-    input.exported = {"GOMP_*", "omp_*"};
-  }
-  return input;
-}
 
 std::unique_ptr<Backend> createHostBackend(const BackendOptions &options) {
   return std::make_unique<HostBackend>(options);

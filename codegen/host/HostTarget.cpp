@@ -1,7 +1,7 @@
 #include "codegen/host/HostTarget.h"
 
-#include "codegen/host/LibraryCommand.h"
 #include "codegen/kernels/Kernels.h"
+#include "codegen/program/LibraryCommand.h"
 #include "ir/StowAttentionOps.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowKernelOps.h"
@@ -117,7 +117,7 @@ FailureOr<Target::Requirements> HostTarget::query(Operation *op, ArrayRef<bool> 
       requirements.implementation = "tiles";
       return requirements;
     }
-    Command command = libraryCommand(op, libraryCall(op));
+    Command command = libraryCommand(op, kLibraryPrefix, libraryCall(op));
     LibraryRequirements answer = queryLibrary(command, anyLayout, threads);
     for (auto [bytes, operand] : llvm::zip(answer.opaqueBytes, command.operands))
       if (bytes > 0 && bytes != storedBytes(operand.layout, operand.shape, operand.dtype))

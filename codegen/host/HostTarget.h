@@ -7,6 +7,9 @@
 
 namespace stow::host {
 
+/// What the names of oneDNN's calls begin with (runtime/host/Library.h).
+inline constexpr llvm::StringLiteral kLibraryPrefix = "dnnl.";
+
 class HostTarget : public Target {
 public:
   /// Workspaces are those of `threads` threads; `run` computes what shows which products run in tiles.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codegen/Backend.h"
-#include "codegen/host/ObjectFile.h"
+#include "codegen/program/ObjectFile.h"
 
 #include <memory>
 

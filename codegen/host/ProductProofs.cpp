@@ -1,6 +1,6 @@
 #include "codegen/host/ProductProofs.h"
 
-#include "codegen/host/LibraryCommand.h"
+#include "codegen/program/LibraryCommand.h"
 #include "ir/StowKernelOps.h"
 #include "runtime/base/Concat.h"
 #include "runtime/host/Float16.h"

@@ -1,6 +1,6 @@
 #include "codegen/host/ProductTiles.h"
 
-#include "codegen/host/LibraryCommand.h"
+#include "codegen/program/LibraryCommand.h"
 #include "ir/StowKernelOps.h"
 #include "runtime/host/Library.h"
 #include "runtime/host/ProductRows.h"
@@ -393,15 +393,6 @@ std::optional<ProductForm> formOf(StringRef call) {
   if (found == std::end(callNames))
     return std::nullopt;
   return static_cast<ProductForm>(found - callNames);
-}
-
-bool addsToProduct(ProductMapOp op) {
-  Block &body = op.getBody().front();
-  auto sum = dyn_cast<arith::AddFOp>(body.front());
-  return sum && op.getInputs().size() == 1 && op.getNumResults() == 1 &&
-         body.getTerminator()->getOperand(0) == sum.getResult() &&
-         sum->getNextNode() == body.getTerminator() && sum.getLhs() != sum.getRhs() &&
-         tensorType(op.getInputs()[0]) == resultType(op);
 }
 
 SmallVector<ProductForm> formsOf(ProductMapOp op) {

@@ -59,17 +59,14 @@ struct ProductTrial {
 /// `most` multiplications or elements, two tiles at least. None where there are no such rows.
 std::optional<ProductTrial> trialOf(ProductMapOp op, ProductForm form, double most);
 
-/// True where the body adds the only input, which has the result's type, to the product, and does
-/// nothing else.
-bool addsToProduct(ProductMapOp op);
-
 /// Scratch and heap bytes of the op.
 struct ProductNeeds {
   Bytes workspaceBytes = 0, heapBytes = 0;
 };
 ProductNeeds productNeeds(ProductMapOp op, ProductForm form, int64_t threads);
 
-/// The command that the op runs as, without what all commands have; tiles lie from `workspace` on, which has `workspaceBytes`, values where `offsetOf` says.
+/// The command that the op runs as, without what all commands have, and its operands; tiles lie from `workspace` on, which has
+/// `workspaceBytes`, values where `offsetOf` says.
 mlir::FailureOr<Command> productCommand(ProductMapOp op, ProductForm form,
                                         llvm::function_ref<Bytes(mlir::Value)> offsetOf,
                                         Bytes workspace, Bytes workspaceBytes,

@@ -12,6 +12,8 @@ from tree import SOURCES, Finding, files, main, read
 RUNTIME = ["runtime/include", "runtime/base", "runtime/format", "runtime/report", "runtime/device", "runtime/host", "runtime/cuda", "runtime/data", "runtime/program"]
 DEVICES = ["runtime/host", "runtime/cuda"]  # behind the door, runtime/device
 PURE = ["runtime/base", "ir/plan", "passes/solvers"]
+CODEGEN = ["codegen", "codegen/kernels", "codegen/program", "codegen/host", "codegen/cuda"]
+PLACED = ["ir", "passes/Target.h", "passes/memory", "runtime/base", "runtime/format"]  # what says all of a placed module
 
 # room: (rooms or headers it may include, whether it may include MLIR and LLVM). The longest prefix of a path is its room;
 # one file that may do more than its room is a room of its own.
@@ -31,14 +33,17 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
     "ir": (["runtime/base"], True),
     "passes": (["runtime/base", "runtime/format", "ir", *PURE], True),
     "passes/plan": (["passes", "runtime/base", "runtime/format", "ir", *PURE], True),
-    "codegen": (["ir", "passes/Target.h", "passes/memory", "runtime/base", "runtime/format", "runtime/host",
-                 "runtime/cuda"], True),
+    "codegen": ([*PLACED, *CODEGEN], True),
+    "codegen/kernels": (["ir", "runtime/base"], True),
+    "codegen/program": ([*PLACED, "codegen", "codegen/kernels", "runtime/host/Float16.h", "runtime/host/Instructions.h"], True),
+    "codegen/host": ([*PLACED, "codegen", "codegen/kernels", "codegen/program", "runtime/host"], True),
+    "codegen/cuda": ([*PLACED, "codegen", "codegen/kernels", "codegen/program", "runtime/cuda"], True),
     "compiler/plan": (PURE, False),
     "compiler/eager": (["runtime/base", "runtime/format"], False),
     "compiler/import": (["ir", "passes/autodiff", "codegen/kernels", "compiler/eager", "runtime/base", "runtime/format"], True),
-    "compiler": (["ir", "passes", "passes/plan", "codegen", "compiler/eager", "compiler/import", "compiler/plan", *RUNTIME, *PURE], True),
-    "tests": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/eager", "compiler/import", "compiler/plan", "benchmarks", *RUNTIME, *PURE], True),
-    "benchmarks": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/eager", "compiler/import", "compiler/plan", "tests", *RUNTIME, *PURE], True),
+    "compiler": (["ir", "passes", "passes/plan", *CODEGEN, "compiler/eager", "compiler/import", "compiler/plan", *RUNTIME, *PURE], True),
+    "tests": (["ir", "passes", "passes/plan", *CODEGEN, "compiler", "compiler/eager", "compiler/import", "compiler/plan", "benchmarks", *RUNTIME, *PURE], True),
+    "benchmarks": (["ir", "passes", "passes/plan", *CODEGEN, "compiler", "compiler/eager", "compiler/import", "compiler/plan", "tests", *RUNTIME, *PURE], True),
     "cmake": ([], True),
 }
 CUDA_ROOMS = ("runtime/cuda", "codegen/cuda", "tests/")

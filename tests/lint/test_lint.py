@@ -100,6 +100,16 @@ class Includes(Lint):
         self.assert_found(check_includes.check, "passes/order/Passes.h", "compiler/Options.h", "compiler/Options.h", "passes/plan/Budget.h",
                           "ir/plan/pack")
 
+    def test_backends_know_the_program_and_not_each_other(self) -> None:
+        self.include("codegen/cuda/A.cpp", '"codegen/program/ProgramBuilder.h"', '"codegen/host/HostTarget.h"', '"runtime/host/Library.h"')
+        self.include("codegen/host/B.cpp", '"codegen/program/ProgramBuilder.h"', '"codegen/cuda/CudaTarget.h"', '"runtime/cuda/Functions.h"')
+        self.include("codegen/kernels/C.cpp", '"codegen/program/ProgramBuilder.h"')
+        self.include("codegen/program/D.cpp", '"codegen/Backend.h"', '"codegen/host/ProductTiles.h"', '"runtime/host/Library.h"')
+        self.include("codegen/Backend.cpp", '"codegen/host/HostBackend.h"', '"codegen/cuda/CudaBackend.h"')
+        self.include("compiler/E.cpp", '"codegen/program/ObjectFile.h"')
+        self.assert_found(check_includes.check, "codegen/host/HostTarget.h", "runtime/host/Library.h", "codegen/cuda/CudaTarget.h",
+                          "runtime/cuda/Functions.h", "codegen/program/ProgramBuilder.h", "codegen/host/ProductTiles.h", "runtime/host/Library.h")
+
     def test_executables_link_no_abseil(self) -> None:
         self.include("runtime/base/A.cpp", "<absl/strings/str_cat.h>")
         self.include("compiler/B.cpp", "<absl/strings/str_cat.h>")

@@ -2,8 +2,8 @@
 
 #include "codegen/Linker.h"
 #include "codegen/TemporaryFolder.h"
-#include "codegen/host/ObjectFile.h"
 #include "codegen/kernels/Kernels.h"
+#include "codegen/program/ObjectFile.h"
 #include "compiler/Compile.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/MeasuredCosts.h"

@@ -2,7 +2,7 @@
 #include "tests/codegen/Kernels.h"
 
 #include "codegen/Linker.h"
-#include "codegen/host/ObjectFile.h"
+#include "codegen/program/ObjectFile.h"
 #include "runtime/base/Error.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // Kernels to the LLVM dialect.
-#include "codegen/host/ObjectFile.h"
+#include "codegen/program/ObjectFile.h"
 
 #include "codegen/kernels/Passes.h"
 

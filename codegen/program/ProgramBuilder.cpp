@@ -1,9 +1,8 @@
-#include "codegen/host/ProgramBuilder.h"
+#include "codegen/program/ProgramBuilder.h"
 
-#include "codegen/host/LibraryCommand.h"
-#include "codegen/host/ProductTiles.h"
 #include "codegen/kernels/KernelSequence.h"
 #include "codegen/kernels/MapsTogether.h"
+#include "codegen/program/LibraryCommand.h"
 #include "ir/Joining.h"
 #include "ir/StepGraphs.h"
 #include "ir/StowEmbeddingOps.h"
@@ -26,7 +25,7 @@
 
 using namespace mlir;
 
-namespace stow::host {
+namespace stow {
 namespace {
 
 /// Appends the row-major elements of `value`.
@@ -63,7 +62,7 @@ std::vector<float> asFloats(const std::vector<char> &bytes, DType type, int64_t 
   } else if (type == DType::F32) {
     std::memcpy(floats.data(), bytes.data(), bytes.size());
   } else {
-    widen(type, reinterpret_cast<const uint16_t *>(bytes.data()), floats.data(), count);
+    host::widen(type, reinterpret_cast<const uint16_t *>(bytes.data()), floats.data(), count);
   }
   return floats;
 }
@@ -102,7 +101,8 @@ FailureOr<uint64_t> appendData(std::vector<char> &constants, ElementsAttr value,
   if (stored == DType::F32)
     std::memcpy(place, floats->data(), floats->size() * sizeof(float));
   else
-    narrow(stored, floats->data(), reinterpret_cast<uint16_t *>(place), type.getNumElements());
+    host::narrow(stored, floats->data(), reinterpret_cast<uint16_t *>(place),
+                 type.getNumElements());
   return offset;
 }
 
@@ -154,10 +154,9 @@ void noteLabels(Value value, GraphInput &input) {
 
 class Builder {
 public:
-  Builder(ModuleOp module, const Target &target, StringRef prefix, KernelTarget kernels,
-          CompleteCommand complete)
-      : module(module), target(target), prefix(prefix), complete(complete) {
-    built.kernels = std::make_unique<KernelModule>(module.getContext(), kernels);
+  Builder(ModuleOp module, const Target &target, const CommandRules &rules)
+      : module(module), target(target), rules(rules) {
+    built.kernels = std::make_unique<KernelModule>(module.getContext(), rules.kernels());
   }
 
   FailureOr<BuiltProgram> build() {
@@ -327,23 +326,21 @@ private:
     Command command;
     Operation *op = ops.front();
     const StringRef call = target.libraryCall(op);
+    auto own = rules.commandOf(
+        op, call, [&](Value value) { return context.offsets.lookup(value); }, *built.kernels);
+    if (failed(own))
+      return failure();
     if (ops.size() > 1 && call.empty()) {
       if (failed(buildTogether(context, ops, command)))
         return failure();
-    } else if (const std::optional<ProductForm> form = formOf(call)) {
-      auto product = productCommand(
-          cast<ProductMapOp>(op), *form, [&](Value value) { return context.offsets.lookup(value); },
-          bytesAttr(op, kWorkspaceOffsetAttr), bytesAttr(op, kWorkspaceAttr), *built.kernels);
-      if (failed(product))
-        return failure();
-      command = std::move(*product);
+    } else if (*own) {
+      command = std::move(**own);
       placeAll(context, op, command);
     } else if (call == "kernels") {
       if (failed(buildSequence(context, op, command)))
         return failure();
     } else if (!call.empty()) {
-      command = libraryCommand(op, call);
-      command.op = (prefix + call).str();
+      command = libraryCommand(op, rules.prefix(), call);
       for (auto [operand, value] :
            llvm::zip(command.operands, llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
                                                            SmallVector<Value>(op->getResults()))))
@@ -351,7 +348,7 @@ private:
       for (Operation *beside : ops.drop_front())
         for (Value result : beside->getResults())
           command.operands.push_back(place(context, result));
-      if (complete && failed(complete(op, command)))
+      if (failed(rules.complete(op, command)))
         return failure();
     } else {
       placeAll(context, op, command);
@@ -397,8 +394,7 @@ private:
 
   ModuleOp module;
   const Target &target;
-  StringRef prefix;
-  CompleteCommand complete;
+  const CommandRules &rules;
   BuiltProgram built;
   llvm::StringSet<> knownState;
 };
@@ -428,9 +424,9 @@ std::vector<GraphInput> programInputs(func::FuncOp graph) {
   return inputs;
 }
 
-FailureOr<BuiltProgram> buildProgram(ModuleOp module, const Target &target, StringRef prefix,
-                                     KernelTarget kernels, CompleteCommand complete) {
-  return Builder(module, target, prefix, kernels, complete).build();
+FailureOr<BuiltProgram> buildProgram(ModuleOp module, const Target &target,
+                                     const CommandRules &rules) {
+  return Builder(module, target, rules).build();
 }
 
-} // namespace stow::host
+} // namespace stow

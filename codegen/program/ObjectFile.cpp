@@ -3,7 +3,7 @@
 // Every kernel gets a wrapper with the packed interface of runtime/format/Program.h, into which it
 // is inlined. The code is position-independent and small-model, since it is linked into an ordinary
 // executable.
-#include "codegen/host/ObjectFile.h"
+#include "codegen/program/ObjectFile.h"
 
 #include "codegen/kernels/Passes.h"
 #include "runtime/base/Error.h"

@@ -2,7 +2,7 @@
 // symbol table and two string tables, and the blob is never copied.
 //
 //   | ELF header | .rodata.stow: blob, size | .symtab | .strtab | .shstrtab | section headers |
-#include "codegen/host/ObjectFile.h"
+#include "codegen/program/ObjectFile.h"
 
 #include "runtime/base/Error.h"
 

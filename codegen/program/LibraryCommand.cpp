@@ -1,14 +1,17 @@
-#include "codegen/host/LibraryCommand.h"
+#include "codegen/program/LibraryCommand.h"
 
 #include "ir/StowAttentionOps.h"
+#include "ir/StowKernelOps.h"
 #include "ir/StowLinearOps.h"
 #include "ir/StowNormPoolOps.h"
 #include "ir/StowPoolOps.h"
 #include "ir/StowQuantizeOps.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 
-namespace stow::host {
+namespace stow {
 namespace {
 
 /// Max-pool indices are opaque to everything but the library: plain bytes.
@@ -37,9 +40,9 @@ Operand operandOf(Type type, Bytes offset) {
           Shape(tensor.getShape().begin(), tensor.getShape().end()), layoutOf(type)};
 }
 
-Command libraryCommand(Operation *op, StringRef call) {
+Command libraryCommand(Operation *op, StringRef prefix, StringRef call) {
   Command command;
-  command.op = "dnnl." + call.str();
+  command.op = (prefix + call).str();
   command.name = sourceNameOf(op->getLoc());
   auto add = [&](Type type) {
     command.operands.push_back(isOpaque(op, type) ? Operand{0, DType::U8, {storedBytesOf(type)}, {}}
@@ -66,4 +69,13 @@ Command libraryCommand(Operation *op, StringRef call) {
   return command;
 }
 
-} // namespace stow::host
+bool addsToProduct(ProductMapOp op) {
+  Block &body = op.getBody().front();
+  auto sum = dyn_cast<arith::AddFOp>(body.front());
+  return sum && op.getInputs().size() == 1 && op.getNumResults() == 1 &&
+         body.getTerminator()->getOperand(0) == sum.getResult() &&
+         sum->getNextNode() == body.getTerminator() && sum.getLhs() != sum.getRhs() &&
+         tensorType(op.getInputs()[0]) == tensorType(op.getResult(0));
+}
+
+} // namespace stow

@@ -1,0 +1,22 @@
+// Library ops of the dialect as calls of a device's library (runtime/host/Library.h has their operands).
+#pragma once
+
+#include "ir/Stow.h"
+#include "runtime/format/Program.h"
+
+namespace stow {
+
+class ProductMapOp;
+
+/// The tensor a value stands for, at `offset`.
+Operand operandOf(mlir::Type type, Bytes offset);
+
+/// `op` as the call named `call` (Target::libraryCall) of the library whose calls begin with `prefix`. Its operands are the
+/// op's operands, then its results, at offset 0.
+Command libraryCommand(mlir::Operation *op, llvm::StringRef prefix, llvm::StringRef call);
+
+/// True where the body adds the only input, which has the result's type, to the product, and does nothing else: libraries
+/// add to what they write.
+bool addsToProduct(ProductMapOp op);
+
+} // namespace stow
