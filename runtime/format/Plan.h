@@ -117,6 +117,14 @@ struct PlannedStep {
   std::string phaseName() const { return phase ? std::string(nameOf(*phase)) : ""; }
 };
 
+/// What travels between the arena and slow memory in one run of a graph.
+struct PlannedCopies {
+  Bytes bytesOut = 0, bytesIn = 0;
+  double hiddenSeconds = 0;  ///< that copies take while commands run
+  double exposedSeconds = 0; ///< that commands wait for copies
+  Bytes slowPeakBytes = 0;   ///< most bytes of buffers that lie in slow memory at once
+};
+
 /// The plan of one graph (training step or evaluation). Persistent buffers are listed in each.
 struct GraphPlan {
   GraphRole role = GraphRole::Train;   ///< of no other graph of its shape
@@ -128,6 +136,7 @@ struct GraphPlan {
   int64_t peakStep = 0;      ///< the first step at which that maximum is reached
   Bytes lowerBoundBytes = 0; ///< no placement of these lifetimes is smaller (alignment included)
   std::string shape = {};    ///< Plan::shapes by name; empty: the first, or the only one
+  std::optional<PlannedCopies> copies = {}; ///< absent where nothing travels
 
   std::string name() const { return graphName(role, shape); }
 };

@@ -232,6 +232,30 @@ Json toJsonValue(const PlannedShape &shape) {
   return json;
 }
 
+Json toJsonValue(const PlannedCopies &copies) {
+  Json json;
+  json["bytes_out"] = copies.bytesOut;
+  json["bytes_in"] = copies.bytesIn;
+  json["hidden_seconds"] = copies.hiddenSeconds;
+  json["exposed_seconds"] = copies.exposedSeconds;
+  json["slow_peak_bytes"] = copies.slowPeakBytes;
+  return json;
+}
+
+PlannedCopies copiesFrom(const JsonNode &node) {
+  PlannedCopies copies;
+  copies.bytesOut = node.count("bytes_out");
+  copies.bytesIn = node.count("bytes_in");
+  copies.hiddenSeconds = node.number("hidden_seconds");
+  copies.exposedSeconds = node.number("exposed_seconds");
+  copies.slowPeakBytes = node.count("slow_peak_bytes");
+  for (const auto &[key, seconds] : {std::pair("hidden_seconds", copies.hiddenSeconds),
+                                     std::pair("exposed_seconds", copies.exposedSeconds)})
+    if (seconds < 0)
+      node.fail(key, "expected 0 or more, found " + std::to_string(seconds));
+  return copies;
+}
+
 PlannedShape shapeFrom(const JsonNode &node) {
   PlannedShape shape;
   shape.name = node.text("name");
@@ -290,6 +314,8 @@ GraphPlan graphFrom(const JsonNode &node, const std::vector<std::string> &string
   for (size_t i = 0; i < names.size(); ++i)
     graph.steps[i].name = names[i];
   graph.referenceSteps = node.counts("reference_steps");
+  if (node.has("copies"))
+    graph.copies = copiesFrom(node.at("copies"));
   if (node.has("buffers"))
     node.forEach("buffers", [&](const JsonNode &buffer) {
       graph.buffers.push_back(bufferFrom(buffer, strings));
@@ -342,6 +368,8 @@ Json toJsonValue(const Plan &plan) {
     item["live_peak_bytes"] = graph.livePeakBytes;
     item["peak_step"] = graph.peakStep;
     item["lower_bound_bytes"] = graph.lowerBoundBytes;
+    if (graph.copies)
+      item["copies"] = toJsonValue(*graph.copies);
     item["step_names"] = Json::array();
     for (const PlannedStep &step : graph.steps)
       item["step_names"].push_back(step.name);

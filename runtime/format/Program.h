@@ -84,8 +84,9 @@ struct GraphOutput {
 };
 
 /// One launch. `op` is "kernel", a library call, "sequence", whose operands are what its parts read and
-/// write, or "product_map" (runtime/host/ProductRows.h); runtime/host/Library.h lists the calls with the
-/// meaning of operands and attributes.
+/// write, "product_map" (runtime/host/ProductRows.h), or one of the three of a copy between the arena and
+/// slow memory (runtime/format/SlowCopies.h); runtime/host/Library.h lists the calls with the meaning of
+/// operands and attributes.
 struct Command {
   std::string op;
   std::string name;    ///< the user's node, for reports and errors
@@ -148,6 +149,11 @@ struct Program {
   std::vector<ProgramShape> shapes;
   /// With several shapes: a batch of fewer samples may be filled up with labels that do not count.
   bool fillsBatches = false;
+  /// Size of the slow memory to which buffers travel, a multiple of kSlowAlignment; 0: nothing travels.
+  Bytes slowBytes = 0;
+  /// Where the slow memory is a file: the folder that it was planned for, which a run may replace; empty:
+  /// a run has to say it.
+  std::string slowFolder = {};
   std::vector<GraphProgram> graphs; ///< runtime/program finds them by their roles and shapes
   Plan plan;
 

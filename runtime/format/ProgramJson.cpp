@@ -3,6 +3,7 @@
 #include "runtime/base/Concat.h"
 #include "runtime/format/PlanJson.h"
 #include "runtime/format/Program.h"
+#include "runtime/format/SlowCopies.h"
 
 #include <algorithm>
 #include <array>
@@ -278,6 +279,16 @@ void checkRoles(const Program &program, const JsonNode &node) {
   }
 }
 
+/// The copies of each graph are whole and agree with the slow memory.
+void checkCopies(const Program &program, const JsonNode &node) {
+  for (size_t i = 0; i < program.graphs.size(); ++i)
+    try {
+      slowCopiesOf(program.graphs[i], program.slowBytes);
+    } catch (const Error &error) {
+      node.fail(concat("graphs[", i, "].commands").c_str(), error.what());
+    }
+}
+
 } // namespace
 
 size_t graphIndex(const Program &program, GraphRole role, size_t shape) {
@@ -324,6 +335,10 @@ std::string toJson(const Program &program) {
     json["shapes"].push_back({{"name", shape.name}, {"batch", shape.batch}});
   if (program.fillsBatches)
     json["fills_batches"] = true;
+  if (program.slowBytes > 0)
+    json["slow_bytes"] = program.slowBytes;
+  if (!program.slowFolder.empty())
+    json["slow_folder"] = program.slowFolder;
   json["graphs"] = Json::array();
   for (const GraphProgram &graph : program.graphs)
     json["graphs"].push_back(graphJson(graph));
@@ -366,8 +381,16 @@ Program programFromJson(std::string_view text) {
     });
   if (node.has("fills_batches"))
     program.fillsBatches = node.boolean("fills_batches");
+  if (node.has("slow_bytes"))
+    program.slowBytes = node.count("slow_bytes");
+  if (program.slowBytes % kSlowAlignment != 0)
+    node.fail("slow_bytes",
+              concat("expected a multiple of ", kSlowAlignment, ", found ", program.slowBytes));
+  if (node.has("slow_folder"))
+    program.slowFolder = node.text("slow_folder");
   node.forEach("graphs", [&](const JsonNode &item) { program.graphs.push_back(graphFrom(item)); });
   checkRoles(program, node);
+  checkCopies(program, node);
   program.plan = planFrom(node.at("plan"));
   return program;
 }

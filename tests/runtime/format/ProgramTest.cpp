@@ -137,6 +137,73 @@ TEST(ProgramTest, JsonHoldsPlacesForNextInputs) {
   EXPECT_FALSE(read.graphs[1].nextFrom);
 }
 
+/// Whose step copies a tensor to slow memory and back.
+Program makeProgramThatCopies() {
+  Program program = makeProgram();
+  program.slowBytes = 8192;
+  program.slowFolder = "/scratch";
+  auto add = [&](const char *op, int64_t copy, std::optional<int64_t> slowOffset) {
+    Command command;
+    command.op = command.kind = op;
+    command.name = "relu1";
+    command.operands = {{192, DType::F32, {4, 4}, {}}};
+    command.ints["copy"] = {copy};
+    if (slowOffset)
+      command.ints["slow_offset"] = {*slowOffset};
+    program.graphs[0].commands.push_back(command);
+  };
+  add("copy_out", 0, 4096);
+  add("await_copy", 0, std::nullopt);
+  add("copy_in", 1, 4096);
+  add("await_copy", 1, std::nullopt);
+  program.plan.graphs[0].copies = PlannedCopies{64, 128, 0.25, 0.5, 4096};
+  return program;
+}
+
+// Tests that slow memory, and what the plan says of copies, is written where there is any, and read again.
+TEST(ProgramTest, JsonHoldsSlowMemory) {
+  EXPECT_THAT(toJson(makeProgram()), testing::Not(HasSubstr("slow_")));
+  EXPECT_THAT(toJson(makeProgram()), testing::Not(HasSubstr("\"copies\"")));
+  const std::string text = toJson(makeProgramThatCopies());
+  const Program read = programFromJson(text);
+  EXPECT_EQ(toJson(read), text);
+  EXPECT_EQ(read.slowBytes, 8192);
+  EXPECT_EQ(read.slowFolder, "/scratch");
+  const std::optional<PlannedCopies> &copies = read.plan.graphs[0].copies;
+  ASSERT_TRUE(copies);
+  EXPECT_EQ(copies->bytesOut, 64);
+  EXPECT_EQ(copies->bytesIn, 128);
+  EXPECT_EQ(copies->hiddenSeconds, 0.25);
+  EXPECT_EQ(copies->exposedSeconds, 0.5);
+  EXPECT_EQ(copies->slowPeakBytes, 4096);
+  EXPECT_FALSE(read.plan.graphs[1].copies);
+}
+
+// Tests that copies that are not whole are refused where they are read, with the key.
+TEST(ProgramTest, JsonCopiesAreWhole) {
+  auto refused = [&](auto change) -> std::string {
+    ordered_json json = ordered_json::parse(toJson(makeProgramThatCopies()));
+    change(json);
+    try {
+      programFromJson(json.dump());
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(refused([](auto &j) { j["slow_bytes"] = 8000; }),
+            "program: slow_bytes: expected a multiple of 4096, found 8000");
+  EXPECT_EQ(refused([](auto &j) { j.erase("slow_bytes"); }),
+            "program: graphs[0].commands: command 3, 'copy_out' of node 'relu1': its bytes [4096, "
+            "8192) leave the slow memory of 0 bytes");
+  EXPECT_EQ(refused([](auto &j) { j["slow_folder"] = 3; }),
+            "program: slow_folder: expected a string, found the number 3");
+  EXPECT_EQ(refused([](auto &j) { j["plan"]["graphs"][0]["copies"].erase("bytes_in"); }),
+            "program: plan.graphs[0].copies.bytes_in: this key is missing");
+  EXPECT_EQ(refused([](auto &j) { j["plan"]["graphs"][0]["copies"]["exposed_seconds"] = -1; }),
+            "program: plan.graphs[0].copies.exposed_seconds: expected 0 or more, found -1.000000");
+}
+
 /// With a second shape, whose step has half the samples.
 Program makeProgramOfShapes() {
   Program program = makeProgram();

@@ -1,0 +1,113 @@
+#include "runtime/format/SlowCopies.h"
+
+#include "runtime/base/Error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace stow {
+namespace {
+
+constexpr Bytes bufferBytes = 5000; // of two pages in slow memory
+constexpr Bytes slowBytes = 3 * 8192;
+
+Command command(std::string_view op, Bytes offset, std::vector<int64_t> copy,
+                std::vector<int64_t> slowOffset = {}) {
+  Command command;
+  command.op = op;
+  command.name = "/relu";
+  command.operands = {{offset, DType::U8, {bufferBytes}, {}}};
+  command.ints["copy"] = std::move(copy);
+  if (!slowOffset.empty())
+    command.ints["slow_offset"] = std::move(slowOffset);
+  return command;
+}
+
+/// Out and, at another place of the arena, in again; then the slow bytes are used once more.
+GraphProgram makeGraph() {
+  GraphProgram graph;
+  graph.commands = {command("copy_out", 64, {2}, {8192}), command("kernel", 0, {}),
+                    command("await_copy", 64, {2}),       command("copy_in", 9000, {0}, {8192}),
+                    command("await_copy", 9000, {0}),     command("copy_out", 128, {1}, {8192}),
+                    command("copy_in", 256, {3}, {8192}), command("await_copy", 128, {1}),
+                    command("await_copy", 256, {3})};
+  return graph;
+}
+
+// Tests that copies come by their numbers, each with its commands, places and source.
+TEST(SlowCopiesTest, ReadsCopies) {
+  const std::vector<SlowCopy> copies = slowCopiesOf(makeGraph(), slowBytes);
+  ASSERT_EQ(copies.size(), 4u);
+  EXPECT_TRUE(copies[2].isOut);
+  EXPECT_EQ(copies[2].start, 0u);
+  EXPECT_EQ(copies[2].await, 2u);
+  EXPECT_EQ(copies[2].offset, 64);
+  EXPECT_EQ(copies[2].bytes, bufferBytes);
+  EXPECT_EQ(copies[2].slowOffset, 8192);
+  EXPECT_EQ(copies[2].slowEnd(), 16384);
+  EXPECT_FALSE(copies[0].isOut);
+  EXPECT_EQ(copies[0].source, 2u);
+  EXPECT_EQ(copies[0].await, 4u);
+  EXPECT_EQ(copies[3].source, 1u) << "of the copies out to these bytes the last";
+  EXPECT_TRUE(slowCopiesOf({}, 0).empty());
+}
+
+// Tests that each way in which copies are not whole is refused with the command and its node.
+TEST(SlowCopiesTest, RefusesWhatIsNotWhole) {
+  auto refused = [](const std::function<void(std::vector<Command> &)> &change,
+                    Bytes bytes = slowBytes) -> std::string {
+    GraphProgram graph = makeGraph();
+    change(graph.commands);
+    try {
+      slowCopiesOf(graph, bytes);
+    } catch (const Error &error) {
+      EXPECT_EQ(error.kind(), ErrorKind::BadInput);
+      return error.what();
+    }
+    return "no error";
+  };
+  auto erase = [](size_t i) {
+    return [i](auto &c) { c.erase(c.begin() + static_cast<std::ptrdiff_t>(i)); };
+  };
+  EXPECT_EQ(refused(erase(8)),
+            "command 6, 'copy_in' of node '/relu': no await_copy waits for copy 3");
+  EXPECT_EQ(refused(erase(0)), "command 1, 'await_copy' of node '/relu': copy 2 has not started");
+  EXPECT_EQ(refused([](auto &c) { c[8] = c[7]; }),
+            "command 8, 'await_copy' of node '/relu': copy 1 was awaited at command 7");
+  EXPECT_EQ(refused([](auto &c) { c[3].ints["copy"] = {2}; }),
+            "command 3, 'copy_in' of node '/relu': copy 2 has started at command 0");
+  EXPECT_EQ(refused([](auto &c) { c[3].ints["copy"] = {4}; }),
+            "command 3, 'copy_in' of node '/relu': expected a copy below 4, as many as there are, "
+            "found 4");
+  EXPECT_EQ(refused([](auto &c) { c[3].ints["copy"] = {-1}; }),
+            "command 3, 'copy_in' of node '/relu': expected one number from 0 on as 'copy'");
+  EXPECT_EQ(refused([](auto &c) { c[3].ints.erase("slow_offset"); }),
+            "command 3, 'copy_in' of node '/relu': expected one number from 0 on as 'slow_offset'");
+  EXPECT_EQ(refused([](auto &c) { c[4].operands[0].offset = 9008; }),
+            "command 4, 'await_copy' of node '/relu': expected the buffer of copy 0, "
+            "[9000, 14000)");
+  EXPECT_EQ(refused([](auto &c) { c[0].operands.push_back(c[0].operands[0]); }),
+            "command 0, 'copy_out' of node '/relu': expected one operand, found 2");
+  EXPECT_EQ(refused([](auto &c) { c[0].operands[0].shape = {0}; }),
+            "command 0, 'copy_out' of node '/relu': the buffer has no bytes");
+  EXPECT_EQ(refused([](auto &c) { c[0].ints["slow_offset"] = {8200}; }),
+            "command 0, 'copy_out' of node '/relu': expected a multiple of 4096 as 'slow_offset', "
+            "found 8200");
+  EXPECT_EQ(refused([](auto &) {}, 12288),
+            "command 0, 'copy_out' of node '/relu': its bytes [8192, 16384) leave the slow memory "
+            "of 12288 bytes");
+  EXPECT_EQ(refused([](auto &c) { c[3].ints["slow_offset"] = {4096}; }),
+            "command 3, 'copy_in' of node '/relu': fetches [4096, 9096) of slow memory, where copy "
+            "2 has put [8192, 13192)");
+  EXPECT_EQ(refused([](auto &c) { c[3].ints["slow_offset"] = {16384}; }),
+            "command 3, 'copy_in' of node '/relu': fetches slow bytes that no copy_out before it "
+            "has put there");
+  EXPECT_EQ(refused([](auto &c) { std::swap(c[4], c[5]); }),
+            "command 4, 'copy_out' of node '/relu': overwrites slow bytes of copy 0, which is not "
+            "awaited before it");
+}
+
+} // namespace
+} // namespace stow
