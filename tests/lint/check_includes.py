@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tree import SOURCES, Finding, files, main, read
 
-RUNTIME = ["runtime/include", "runtime/base", "runtime/format", "runtime/report", "runtime/device", "runtime/host", "runtime/cuda", "runtime/data", "runtime/program"]
-DEVICES = ["runtime/host", "runtime/cuda"]  # behind the door, runtime/device
+RUNTIME = ["runtime/include", "runtime/base", "runtime/format", "runtime/report", "runtime/slow", "runtime/device", "runtime/host", "runtime/cuda", "runtime/data", "runtime/program"]
+DEVICES = ["runtime/slow", "runtime/host", "runtime/cuda"]  # behind the door, runtime/device
 PURE = ["runtime/base", "ir/plan", "passes/solvers"]
 CODEGEN = ["codegen", "codegen/kernels", "codegen/program", "codegen/host", "codegen/cuda"]
 PLACED = ["ir", "passes/Target.h", "passes/memory", "runtime/base", "runtime/format"]  # what says all of a placed module
@@ -22,8 +22,9 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
     "runtime/base": ([], False),
     "runtime/format": (["runtime/base"], False),
     "runtime/report": (["runtime/base", "runtime/format"], False),
+    "runtime/slow": (["runtime/base"], False),
     "runtime/device": (["runtime/base", "runtime/format"], False),
-    "runtime/host": (["runtime/base", "runtime/format", "runtime/device"], False),
+    "runtime/host": (["runtime/base", "runtime/format", "runtime/slow", "runtime/device"], False),
     "runtime/cuda": (["runtime/base", "runtime/format", "runtime/device"], False),
     "runtime/data": (["runtime/base", "runtime/format"], False),
     "runtime/program": ([room for room in RUNTIME if room not in DEVICES], False),

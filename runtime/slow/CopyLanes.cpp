@@ -1,0 +1,239 @@
+#include "runtime/slow/CopyLanes.h"
+
+#include "runtime/base/Concat.h"
+#include "runtime/slow/Checksum.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+namespace stow::slow {
+
+void CopyLanes::Free::operator()(char *memory) const { std::free(memory); }
+
+CopyLanes::CopyLanes(const SlowFile &file, const LaneOptions &options)
+    : file(file), time(options.time) {
+  out.bytesPerSecond = options.outBytesPerSecond;
+  in.bytesPerSecond = options.inBytesPerSecond;
+  const int count = time == CopyTime::Background ? 2 * kThreadsPerLane : 1;
+  for (int i = 0; i < count; ++i) {
+    staging.emplace_back(static_cast<char *>(std::aligned_alloc(SlowFile::alignment, kPieceBytes)));
+    if (!staging.back())
+      throw std::bad_alloc();
+  }
+  if (time != CopyTime::Background)
+    return;
+  try {
+    for (int i = 0; i < count; ++i)
+      threads.emplace_back([this, i] { work(i % 2 == 0 ? out : in, staging[i].get()); });
+  } catch (const std::system_error &error) {
+    stop();
+    throw Error::badInput(std::string("cannot start the threads that copy to slow memory: ") +
+                          error.what());
+  }
+}
+
+CopyLanes::~CopyLanes() { stop(); }
+
+void CopyLanes::stop() {
+  {
+    const std::lock_guard lock(mutex);
+    isStopping = true;
+  }
+  changed.notify_all();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+size_t CopyLanes::add(const LaneCopy &copy) {
+  const std::lock_guard lock(mutex);
+  auto job = std::make_unique<Job>();
+  job->copy = copy;
+  job->pieces = (copy.bytes + kPieceBytes - 1) / kPieceBytes;
+  if (copy.isOut)
+    job->sums.resize(static_cast<size_t>(job->pieces));
+  jobs.push_back(std::move(job));
+  for (Lane *lane : {&out, &in})
+    lane->queue.reserve(jobs.size());
+  return jobs.size() - 1;
+}
+
+void CopyLanes::start(size_t copy) {
+  Job &job = *jobs.at(copy);
+  {
+    const std::lock_guard lock(mutex);
+    job.taken = job.done = 0;
+    job.isEnded = false;
+    job.problem.clear();
+    if (time == CopyTime::Background) {
+      Lane &lane = laneOf(job);
+      if (lane.head == lane.queue.size()) {
+        lane.queue.clear();
+        lane.head = 0;
+      }
+      lane.queue.push_back(copy);
+    }
+  }
+  if (time == CopyTime::Background)
+    changed.notify_all();
+  else if (time == CopyTime::Early)
+    copyNow(copy);
+}
+
+void CopyLanes::await(size_t copy) {
+  Job &job = *jobs.at(copy);
+  if (time == CopyTime::Late)
+    copyNow(copy);
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return job.isEnded; });
+  if (!job.problem.empty())
+    throw CopyFailed(concat(job.copy.isOut ? "copy_out" : "copy_in", " of node '", job.copy.node,
+                            "': ", job.problem));
+}
+
+void CopyLanes::cancel() {
+  std::unique_lock lock(mutex);
+  for (Lane *lane : {&out, &in})
+    lane->head = lane->queue.size();
+  changed.wait(lock, [&] {
+    return std::ranges::all_of(jobs, [](const auto &job) { return job->taken == job->done; });
+  });
+  for (const auto &job : jobs)
+    job->isEnded = false;
+}
+
+double CopyLanes::seconds(size_t copy) const {
+  const std::lock_guard lock(mutex);
+  const Job &job = *jobs.at(copy);
+  return std::chrono::duration<double>(job.end - job.begin).count();
+}
+
+LaneTraffic CopyLanes::traffic() const {
+  const std::lock_guard lock(mutex);
+  return {out.passed, in.passed};
+}
+
+// Pieces. ---------------------------------------------------------------------------------------------
+
+Bytes CopyLanes::bytesOf(const Job &job, int64_t piece) {
+  return std::min(kPieceBytes, job.copy.bytes - piece * kPieceBytes);
+}
+
+/// Whether there is a piece to take: a copy in waits for its source.
+bool CopyLanes::isReady(const Lane &lane) const {
+  if (lane.head == lane.queue.size())
+    return false;
+  const Job &job = *jobs[lane.queue[lane.head]];
+  return job.copy.isOut || jobs[job.copy.source]->isEnded;
+}
+
+void CopyLanes::work(Lane &lane, char *buffer) {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    changed.wait(lock, [&] { return isStopping || isReady(lane); });
+    if (isStopping)
+      return;
+    int64_t piece = 0;
+    Job &job = take(lane, piece);
+    const Clock::time_point until = reserve(lane, bytesOf(job, piece));
+    std::string problem = job.problem;
+    lock.unlock();
+    try {
+      if (problem.empty())
+        copyPiece(job, piece, buffer);
+    } catch (const std::exception &error) {
+      problem = error.what();
+    }
+    if (lane.bytesPerSecond > 0)
+      std::this_thread::sleep_until(until);
+    lock.lock();
+    finishPiece(lane, job, piece, problem);
+  }
+}
+
+/// The next piece of the copy that is at hand.
+CopyLanes::Job &CopyLanes::take(Lane &lane, int64_t &piece) {
+  Job &job = *jobs[lane.queue[lane.head]];
+  piece = job.taken++;
+  if (piece == 0)
+    job.begin = Clock::now();
+  if (job.taken == job.pieces)
+    ++lane.head;
+  if (!job.copy.isOut && !jobs[job.copy.source]->problem.empty())
+    job.problem = jobs[job.copy.source]->problem;
+  return job;
+}
+
+/// When so many bytes have passed at the lane's bandwidth, one piece behind the other.
+CopyLanes::Clock::time_point CopyLanes::reserve(Lane &lane, Bytes bytes) const {
+  const Clock::time_point now = Clock::now();
+  if (lane.bytesPerSecond <= 0)
+    return now;
+  lane.freeAt = std::max(lane.freeAt, now) +
+                std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+                    static_cast<double>(bytes) / lane.bytesPerSecond));
+  return lane.freeAt;
+}
+
+void CopyLanes::finishPiece(Lane &lane, Job &job, int64_t piece, const std::string &problem) {
+  if (job.problem.empty() && !problem.empty())
+    job.problem = problem;
+  if (problem.empty())
+    lane.passed += bytesOf(job, piece);
+  if (++job.done == job.pieces) {
+    job.end = Clock::now();
+    job.isEnded = true;
+  }
+  changed.notify_all();
+}
+
+void CopyLanes::copyPiece(Job &job, int64_t piece, char *buffer) {
+  const Bytes count = bytesOf(job, piece);
+  const Bytes stored = alignUp(count, SlowFile::alignment);
+  char *memory = job.copy.memory + piece * kPieceBytes;
+  const Bytes offset = job.copy.slowOffset + piece * kPieceBytes;
+  const std::span<const char> whole(buffer, static_cast<size_t>(stored));
+  if (job.copy.isOut) {
+    std::memcpy(buffer, memory, static_cast<size_t>(count));
+    std::memset(buffer + count, 0, static_cast<size_t>(stored - count));
+    job.sums[static_cast<size_t>(piece)] = checksumOf(whole);
+    return file.write(offset, buffer, stored);
+  }
+  file.read(offset, buffer, stored);
+  const uint64_t expected = jobs[job.copy.source]->sums[static_cast<size_t>(piece)];
+  if (const uint64_t found = checksumOf(whole); found != expected)
+    throw Error::badInput(concat("slow memory in '", file.folder(), "': the ", stored, " bytes at ",
+                                 offset,
+                                 " are not those that were written: expected the "
+                                 "checksum ",
+                                 expected, ", found ", found));
+  std::memcpy(memory, buffer, static_cast<size_t>(count));
+}
+
+/// All of it on the calling thread, its source first.
+void CopyLanes::copyNow(size_t copy) {
+  Job &job = *jobs[copy];
+  if (job.isEnded)
+    return;
+  if (!job.copy.isOut)
+    copyNow(job.copy.source);
+  std::unique_lock lock(mutex);
+  Lane &lane = laneOf(job);
+  lane.queue.assign(1, copy);
+  lane.head = 0;
+  for (int64_t i = 0; i < job.pieces; ++i) {
+    int64_t piece = 0;
+    take(lane, piece);
+    std::string problem;
+    try {
+      copyPiece(job, piece, staging.front().get());
+    } catch (const Error &error) {
+      problem = error.what();
+    }
+    finishPiece(lane, job, piece, problem);
+  }
+}
+
+} // namespace stow::slow
