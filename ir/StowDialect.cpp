@@ -3,6 +3,7 @@
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -68,7 +69,19 @@ LogicalResult StowDialect::verifyRegionArgAttribute(Operation *op, unsigned, uns
 
 //===-- LayoutAttr ---------------------------------------------------------------------------===//
 
-Layout LayoutAttr::getLayout() const { return parseLayout(getText().str()); }
+namespace {
+
+/// The layout of a text, read once in a thread: passes ask for the same few of them millions of times.
+const Layout &knownLayout(StringRef text) {
+  thread_local llvm::StringMap<Layout> known;
+  if (auto found = known.find(text); found != known.end())
+    return found->second;
+  return known.try_emplace(text, parseLayout(text.str())).first->second;
+}
+
+} // namespace
+
+Layout LayoutAttr::getLayout() const { return knownLayout(getText()); }
 
 LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                                  StringRef text) {
@@ -171,15 +184,21 @@ DType dtypeOf(Type elementType) {
 
 Bytes storedBytesOf(Type type) {
   auto tensor = cast<RankedTensorType>(type);
+  const DType element = dtypeOf(tensor.getElementType());
+  if (!tensor.getEncoding())
+    return tensor.getNumElements() * sizeOf(element);
   return storedBytes(layoutOf(type), Shape(tensor.getShape().begin(), tensor.getShape().end()),
-                     dtypeOf(tensor.getElementType()));
+                     element);
 }
 
 Bytes ownBytesOf(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   Layout layout = layoutOf(type);
+  if (!layout.pitch)
+    return storedBytesOf(type);
   layout.pitch.reset();
-  return storedBytesOf(withLayout(tensor, layout));
+  return storedBytes(layout, Shape(tensor.getShape().begin(), tensor.getShape().end()),
+                     dtypeOf(tensor.getElementType()));
 }
 
 std::optional<RankedTensorType> typeInside(Type whole, RankedTensorType part) {

@@ -505,16 +505,31 @@ bool Contents::divideWithin(int64_t allowance) {
         divideByReads(read);
   for (Value returned : graph.getBody().front().getTerminator()->getOperands())
     divideByReads(returned);
-  std::vector<const Overwrite *> overwrites;
+  // Most divide nothing, and would divide nothing again until one of their roots has more pieces.
+  struct Pending {
+    const Overwrite *overwrite;
+    int64_t pieces = 0, work = 0; ///< when it last divided nothing
+  };
+  std::vector<Pending> pending;
   for (const Launch &launched : all)
     for (const Overwrite &overwrite : launched.overwrites)
-      overwrites.push_back(&overwrite);
+      pending.push_back({&overwrite});
   // Along chains of ops there and back.
-  for (bool isFiner = true; isFiner; std::reverse(overwrites.begin(), overwrites.end())) {
+  for (bool isFiner = true; isFiner; std::reverse(pending.begin(), pending.end())) {
     isFiner = false;
-    for (const Overwrite *overwrite : overwrites)
-      if (work <= allowance)
-        isFiner |= divideAlike(*overwrite);
+    for (Pending &next : pending) {
+      const int64_t pieces = piecesOf(*next.overwrite), before = work;
+      if (work > allowance)
+        break;
+      if (pieces == next.pieces) {
+        work += next.work;
+        continue;
+      }
+      const bool hasMore = divideAlike(*next.overwrite);
+      isFiner |= hasMore;
+      next.work = work - before;
+      next.pieces = hasMore ? 0 : pieces;
+    }
   }
   return work <= allowance && readPieces() <= 100'000 + 8 * static_cast<int64_t>(all.size());
 }
@@ -574,6 +589,14 @@ void Contents::divideByReads(Value value) {
     work += static_cast<int64_t>(read.size() + roots[root].pieces.count());
     roots[root].pieces.refine(read);
   }
+}
+
+/// Of all roots that `divideAlike` looks at, one of several stretches as often.
+int64_t Contents::piecesOf(const Overwrite &overwrite) const {
+  int64_t count = roots[overwrite.result].pieces.count();
+  for (const Stretch &stretch : of(overwrite.operand))
+    count += roots[stretch.root].pieces.count();
+  return count;
 }
 
 /// Divides the result by the operand's pieces and the operand's roots by the result's.

@@ -108,6 +108,7 @@ private:
   int64_t readPieces() const;
   static bool isDivided(const Root &root) { return !root.isPinned && !root.isUnknown; }
   void divideByReads(mlir::Value value);
+  int64_t piecesOf(const Overwrite &overwrite) const;
   bool divideAlike(const Overwrite &overwrite);
   void spreadFlags();
 

@@ -62,14 +62,17 @@ int64_t innerBlockVolume(const Layout &layout) {
 } // namespace
 
 int64_t storedElementCount(const Layout &layout, const Shape &shape) {
-  Shape dims = layoutDims(layout, shape);
-  if (layout.pitch && elementCount(dims) > 0) {
-    std::vector<int64_t> strides = outerStrides(layout, shape);
+  if (layout.blocks.empty() && layout.groups <= 1) {
+    const int64_t count = elementCount(shape);
+    if (!layout.pitch || count == 0)
+      return count;
+    const std::vector<int64_t> strides = outerStrides(layout, shape);
     int64_t last = 0;
-    for (size_t i = 0; i < dims.size(); ++i)
-      last += (dims[i] - 1) * strides[i];
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      last += (shape[dim] - 1) * strides[dim];
     return last + 1;
   }
+  const Shape dims = layoutDims(layout, shape);
   std::vector<int64_t> products = blockProducts(layout, dims.size());
   int64_t count = 1;
   for (size_t i = 0; i < dims.size(); ++i)
@@ -82,6 +85,16 @@ Bytes storedBytes(const Layout &layout, const Shape &shape, DType type) {
 }
 
 std::vector<int64_t> outerStrides(const Layout &layout, const Shape &shape) {
+  if (layout.blocks.empty() && layout.groups <= 1) {
+    std::vector<int64_t> strides(shape.size());
+    int64_t stride = 1;
+    for (size_t i = shape.size(); i-- > 0;) {
+      const int64_t dim = layout.order.empty() ? static_cast<int64_t>(i) : layout.order[i];
+      strides[dim] = stride;
+      stride *= layout.pitch && layout.pitch->dim == dim ? layout.pitch->extent : shape[dim];
+    }
+    return strides;
+  }
   Shape dims = layoutDims(layout, shape);
   std::vector<int64_t> products = blockProducts(layout, dims.size());
   std::vector<int64_t> strides(dims.size());

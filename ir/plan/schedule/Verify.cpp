@@ -4,6 +4,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <algorithm>
+#include <numeric>
 
 namespace stow::schedule {
 namespace {
@@ -21,10 +22,14 @@ class Replayer {
 public:
   Replayer(const Problem &problem, const Solution &solution)
       : problem(problem), solution(solution), copyOf(problem.values.size(), none),
-        pinnedCopy(problem.storages.size(), none), valuesIn(problem.storages.size()),
-        timesRun(problem.ops.size(), 0) {
+        pinnedCopy(problem.storages.size(), none), firstIn(problem.storages.size() + 1, 0),
+        valuesIn(problem.values.size()), timesRun(problem.ops.size(), 0) {
+    for (const Value &value : problem.values)
+      ++firstIn[value.storage + 1];
+    std::partial_sum(firstIn.begin(), firstIn.end(), firstIn.begin());
+    std::vector<int32_t> next(firstIn.begin(), firstIn.end() - 1);
     for (size_t v = 0; v < problem.values.size(); ++v)
-      valuesIn[problem.values[v].storage].push_back(static_cast<ValueId>(v));
+      valuesIn[next[problem.values[v].storage]++] = static_cast<ValueId>(v);
   }
 
   Replay replay() {
@@ -95,16 +100,17 @@ private:
 
   void writeOutputs(int64_t position, const Op &op) {
     // Views and next versions attach to the copy their input has now, before anything is destroyed.
-    std::vector<int32_t> target(op.outputs.size(), none);
+    target.assign(op.outputs.size(), none);
     for (size_t o = 0; o < op.outputs.size(); ++o)
       for (ValueId input : op.inputs)
         if (problem.values[input].storage == problem.values[op.outputs[o]].storage)
           target[o] = copyOf[input];
     for (ValueId value : op.overwrites) {
       int32_t destroyed = copyOf[value];
-      for (ValueId other : valuesIn[problem.values[value].storage])
-        if (copyOf[other] == destroyed)
-          copyOf[other] = none;
+      const StorageId storage = problem.values[value].storage;
+      for (int32_t in = firstIn[storage]; in < firstIn[storage + 1]; ++in)
+        if (copyOf[valuesIn[in]] == destroyed)
+          copyOf[valuesIn[in]] = none;
     }
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       StorageId storage = problem.values[op.outputs[o]].storage;
@@ -172,14 +178,15 @@ private:
     std::fill(pinnedCopy.begin(), pinnedCopy.end(), none);
     copies.clear();
     placeSources();
+    std::vector<int32_t> inputCopies, used;
     for (size_t i = 0; i < solution.runs.size(); ++i) {
       const int64_t position = static_cast<int64_t>(i);
       const Op &op = problem.ops[solution.runs[i].op];
-      std::vector<int32_t> inputCopies;
+      inputCopies.clear();
+      used.clear();
       for (const OverwriteOption &option : op.mayOverwrite)
         inputCopies.push_back(copyOf[option.input]);
       writeOutputs(position, op);
-      std::vector<int32_t> used;
       for (size_t o = 0; o < op.mayOverwrite.size(); ++o) {
         int32_t from = inputCopies[o], to = copyOf[op.mayOverwrite[o].output];
         const Copy &in = finalCopies[from], &out = finalCopies[to];
@@ -201,10 +208,13 @@ private:
   const Solution &solution;
   Replay result;
   std::vector<Copy> copies;
-  std::vector<int32_t> copyOf;                ///< per value: the copy that holds it now
-  std::vector<int32_t> pinnedCopy;            ///< per pinned storage
-  std::vector<std::vector<ValueId>> valuesIn; ///< per storage: its versions and views
+  std::vector<int32_t> copyOf;     ///< per value: the copy that holds it now
+  std::vector<int32_t> pinnedCopy; ///< per pinned storage
+  /// Per storage: its versions and views, [firstIn[storage], firstIn[storage + 1]) of valuesIn.
+  std::vector<int32_t> firstIn;
+  std::vector<ValueId> valuesIn;
   std::vector<int32_t> timesRun;
+  std::vector<int32_t> target; ///< per output of the op at hand: the copy that it goes to
 };
 
 } // namespace

@@ -23,25 +23,75 @@ struct Block {
   bool meets(const Block &other) const { return begin < other.end && other.begin < end; }
 };
 
-/// The largest of [begin, end), not empty. Four at a time: half of a search is spent here.
-Bytes largest(std::vector<Bytes>::const_iterator begin, std::vector<Bytes>::const_iterator end) {
-  Bytes most[4] = {*begin, *begin, *begin, *begin};
-  for (; end - begin >= 4; begin += 4)
-    for (int lane = 0; lane < 4; ++lane)
-      most[lane] = std::max(most[lane], begin[lane]);
-  for (; begin != end; ++begin)
-    most[0] = std::max(most[0], *begin);
-  return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
-}
+// Spans of 64-bit numbers, which SSE2 cannot compare, are looked at by functions that are compiled for AVX2 as well. The
+// numbers are the same.
+#define STOW_INLINE __attribute__((always_inline)) inline
+#if defined(__x86_64__)
+#define STOW_AVX2 __attribute__((target("avx2")))
+const bool hasAvx2 = __builtin_cpu_supports("avx2");
+#else
+#define STOW_AVX2
+constexpr bool hasAvx2 = false;
+#endif
+
+/// The largest of [begin, end), not empty; and a value for all of them.
+struct OneByOne {
+  static STOW_INLINE Bytes largest(const Bytes *begin, const Bytes *end) {
+    Bytes most[4] = {*begin, *begin, *begin, *begin}; // four at a time
+    for (; end - begin >= 4; begin += 4)
+      for (int lane = 0; lane < 4; ++lane)
+        most[lane] = std::max(most[lane], begin[lane]);
+    for (; begin != end; ++begin)
+      most[0] = std::max(most[0], *begin);
+    return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
+  }
+  static STOW_INLINE void fill(Bytes *begin, Bytes *end, Bytes value) {
+    std::fill(begin, end, value);
+  }
+};
+
+/// The same by vectors; the last one overlaps the one before it.
+struct ByVectors {
+  typedef Bytes Vector __attribute__((vector_size(32), aligned(8), may_alias));
+  static constexpr int64_t lanes = 4;
+
+  static STOW_INLINE Vector at(const Bytes *place) {
+    return *reinterpret_cast<const Vector *>(place);
+  }
+  static STOW_INLINE Vector larger(Vector a, Vector b) { return a > b ? a : b; }
+
+  static STOW_INLINE Bytes largest(const Bytes *begin, const Bytes *end) {
+    if (end - begin < lanes)
+      return OneByOne::largest(begin, end);
+    const Bytes *const last = end - lanes;
+    Vector most = at(last), others = most;
+    for (; last - begin >= lanes; begin += 2 * lanes) {
+      most = larger(most, at(begin));
+      others = larger(others, at(begin + lanes));
+    }
+    if (begin < last)
+      most = larger(most, at(begin));
+    most = larger(most, others);
+    return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
+  }
+  static STOW_INLINE void fill(Bytes *begin, Bytes *end, Bytes value) {
+    if (end - begin < lanes) {
+      OneByOne::fill(begin, end, value);
+      return;
+    }
+    const Vector all = {value, value, value, value};
+    Bytes *const last = end - lanes;
+    for (; begin < last; begin += lanes)
+      *reinterpret_cast<Vector *>(begin) = all;
+    *reinterpret_cast<Vector *>(last) = all;
+  }
+};
 
 /// An order of blocks with the tallest chain under and over each of them.
 class Chains {
 public:
   Chains(std::vector<Block> all, int32_t sections)
-      : blocks(std::move(all)), sections(sections), base(blocks.size()), reach(blocks.size()) {
-    const size_t marks = blocks.size() / interval + 1;
-    risen.resize(marks * sections);
-    hung.resize(marks * sections, none);
+      : blocks(std::move(all)), sections(sections), under(*this, 0), over(*this, none) {
     skyline.resize(sections);
   }
 
@@ -49,49 +99,63 @@ public:
   std::vector<int32_t> order; ///< blocks from the bottom up
   int64_t work = 0;
 
-  Bytes chainThrough(int32_t block) const { return base[block] + reach[block]; }
-  Bytes baseOf(int32_t block) const { return base[block]; }
-  Bytes reachOf(int32_t block) const { return reach[block]; }
+  Bytes chainThrough(int32_t block) const { return baseOf(block) + reachOf(block); }
+  Bytes baseOf(int32_t block) const { return under.chain[block]; }
+  Bytes reachOf(int32_t block) const { return over.chain[block]; }
 
   Bytes height() const {
     Bytes height = 0;
     for (int32_t block : order)
-      height = std::max(height, base[block] + blocks[block].onTop);
+      height = std::max(height, baseOf(block) + blocks[block].onTop);
     return height;
   }
 
   /// Takes over another order.
   void setOrder(const std::vector<int32_t> &other) {
     order = other;
-    raise(0);
-    hang(0);
+    countWork(0);
+    renew(all(), all());
   }
 
   /// Another order of the same packing: by bases, by the bytes above, or by both.
   void reorder(int32_t kind) {
     auto key = [&](int32_t block) {
-      return kind == 0 ? base[block] : kind == 1 ? -reach[block] : 2 * base[block] - reach[block];
+      return kind == 0   ? baseOf(block)
+             : kind == 1 ? -reachOf(block)
+                         : 2 * baseOf(block) - reachOf(block);
     };
     std::sort(order.begin(), order.end(),
               [&](int32_t a, int32_t b) { return std::pair(key(a), a) < std::pair(key(b), b); });
     work += static_cast<int64_t>(order.size()) * 4;
-    raise(0);
-    hang(0);
+    countWork(0);
+    renew(all(), all());
   }
 
   /// Takes out the blocks that are marked.
   void remove(const std::vector<char> &isOut) {
-    const auto first =
-        std::find_if(order.begin(), order.end(), [&](int32_t b) { return isOut[b]; });
-    const auto last =
-        std::find_if(order.rbegin(), order.rend(), [&](int32_t b) { return isOut[b]; });
-    if (first == order.end())
+    size_t first = order.size(), behind = 0, count = 0;
+    Change change = {.begin = sections, .end = 0};
+    for (size_t at = 0; at < order.size(); ++at) {
+      if (!isOut[order[at]])
+        continue;
+      const Block &block = blocks[order[at]];
+      first = std::min(first, at);
+      behind = order.size() - 1 - at;
+      ++count;
+      change.begin = std::min(change.begin, block.begin);
+      change.end = std::max(change.end, block.end);
+    }
+    if (count == 0)
       return;
-    const size_t before = first - order.begin(), behind = last - order.rbegin();
     order.erase(std::remove_if(order.begin(), order.end(), [&](int32_t b) { return isOut[b]; }),
                 order.end());
-    raise(before);
-    hang(behind);
+    countWork(first);
+    Change below = change, above = change;
+    below.from = first;
+    below.settled = order.size() - behind;
+    above.from = behind;
+    above.settled = order.size() - first;
+    renew(below, above);
   }
 
   /// Puts `block` where the tallest chain through it is the least; with `overlooked`, places are
@@ -104,7 +168,7 @@ public:
         met.push_back(at);
     above.assign(met.size() + 1, none);
     for (size_t k = met.size(); k-- > 0;)
-      above[k] = std::max(above[k + 1], reach[order[met[k]]]);
+      above[k] = std::max(above[k + 1], reachOf(order[met[k]]));
     Bytes below = 0, least = std::numeric_limits<Bytes>::max();
     size_t place = order.size(), equals = 0;
     for (size_t k = 0; k <= met.size(); ++k) {
@@ -118,52 +182,108 @@ public:
           place = k < met.size() ? met[k] : order.size();
       }
       if (k < met.size())
-        below = std::max(below, base[order[met[k]]] + blocks[order[met[k]]].size);
+        below = std::max(below, baseOf(order[met[k]]) + blocks[order[met[k]]].size);
     }
     work += static_cast<int64_t>(order.size() + 4 * met.size());
     const size_t behind = order.size() - place;
     order.insert(order.begin() + static_cast<int64_t>(place), block);
-    raise(place);
-    hang(behind);
+    countWork(place);
+    under.chain[block] = over.chain[block] = unknown;
+    renew({place, place + 1, added.begin, added.end}, {behind, behind + 1, added.begin, added.end});
   }
 
 private:
-  /// Bases of the blocks from this place in the order on.
-  void raise(size_t from) {
-    size_t at = from / interval * interval;
-    std::copy_n(risen.begin() + mark(at), sections, skyline.begin());
+  /// What is another way than before: blocks were put in or taken out at places [from, settled), in
+  /// sections [begin, end). Places are counted from the bottom for what lies under a block, from the top
+  /// for what lies over it.
+  struct Change {
+    size_t from = 0, settled = 0;
+    int32_t begin = 0, end = 0;
+  };
+  Change all() const { return {0, order.size(), 0, sections}; }
+
+  /// Under a block: its base, the height of what it lies on. Over it: its reach.
+  struct Side {
+    Side(const Chains &chains, Bytes ground)
+        : chain(chains.blocks.size()), ground(ground),
+          kept((chains.blocks.size() / interval + 1) * chains.sections) {}
+
+    std::vector<Bytes> chain; ///< by block
+    Bytes ground;             ///< the skyline without blocks
+    /// By mark: the skyline of so many blocks, for the first marks; all later ones are out of date.
+    std::vector<Bytes> kept;
+    size_t upToDate = 0;
+  };
+
+  void renew(const Change &below, const Change &above) {
+    const size_t count = order.size();
+    const auto marked = [](size_t at) { return at / interval * interval; };
+    work += workBefore[count] - workBefore[marked(below.from)];
+    work += workBefore[count - marked(above.from)];
+    if (hasAvx2)
+      renewByVectors(below, above);
+    else
+      renewBy<OneByOne>(below, above);
+  }
+  STOW_AVX2 void renewByVectors(const Change &below, const Change &above) {
+    renewBy<ByVectors>(below, above);
+  }
+  template <typename Spans> STOW_INLINE void renewBy(const Change &below, const Change &above) {
+    renewSide<Spans>(
+        under, below, [&](size_t at) { return order[at]; },
+        [](const Block &, Bytes most) { return most; },
+        [](const Block &block, Bytes base) { return base + block.size; });
+    renewSide<Spans>(
+        over, above, [&](size_t at) { return order[order.size() - 1 - at]; },
+        [](const Block &block, Bytes most) { return std::max(block.onTop, most + block.size); },
+        [](const Block &, Bytes reach) { return reach; });
+  }
+
+  /// The chains of the blocks from the change on. It is followed from block to block: who meets no section in
+  /// which the skyline is another one keeps its chain; where there is no such section left, all others do.
+  template <typename Spans, typename BlockAt, typename ChainOn, typename Top>
+  STOW_INLINE void renewSide(Side &side, const Change &change, const BlockAt &blockAt,
+                             const ChainOn &chainOn, const Top &top) {
+    side.upToDate = std::min(side.upToDate, change.from / interval + 1);
+    size_t at = side.upToDate > 0 ? (side.upToDate - 1) * interval : 0;
     if (at == 0)
-      std::fill(skyline.begin(), skyline.end(), 0);
+      std::fill(skyline.begin(), skyline.end(), side.ground);
+    else
+      std::copy_n(side.kept.begin() + mark(at), sections, skyline.begin());
+    int32_t begin = change.begin, end = change.end;
     for (;; ++at) {
-      if (at % interval == 0)
-        std::copy_n(skyline.begin(), sections, risen.begin() + mark(at));
-      if (at == order.size())
+      if (at % interval == 0 && at / interval >= side.upToDate) {
+        std::copy_n(skyline.begin(), sections, side.kept.begin() + mark(at));
+        side.upToDate = at / interval + 1;
+      }
+      if (at == order.size() || (at >= change.settled && begin >= end))
         return;
-      const Block &block = blocks[order[at]];
-      const auto begin = skyline.begin() + block.begin, end = skyline.begin() + block.end;
-      base[order[at]] = largest(begin, end);
-      std::fill(begin, end, base[order[at]] + block.size);
-      work += 4 + (block.end - block.begin) / 4;
+      const int32_t index = blockAt(at);
+      const Block &block = blocks[index];
+      Bytes *const from = skyline.data() + block.begin, *const to = skyline.data() + block.end;
+      if (at >= change.from && block.begin < end && begin < block.end) {
+        const Bytes chain = chainOn(block, Spans::largest(from, to));
+        if (chain != side.chain[index]) {
+          side.chain[index] = chain;
+          begin = std::min(begin, block.begin);
+          end = std::max(end, block.end);
+        } else if (at >= change.settled) {
+          if (block.begin <= begin)
+            begin = std::min(block.end, end);
+          if (end <= block.end)
+            end = std::max(block.begin, begin);
+        }
+      }
+      Spans::fill(from, to, top(block, side.chain[index]));
     }
   }
 
-  /// Reaches of the blocks before the last `behind` ones.
-  void hang(size_t behind) {
-    size_t at = behind / interval * interval;
-    std::copy_n(hung.begin() + mark(at), sections, skyline.begin());
-    if (at == 0)
-      std::fill(skyline.begin(), skyline.end(), none);
-    for (;; ++at) {
-      if (at % interval == 0)
-        std::copy_n(skyline.begin(), sections, hung.begin() + mark(at));
-      if (at == order.size())
-        return;
-      const int32_t index = order[order.size() - 1 - at];
-      const Block &block = blocks[index];
-      const auto begin = skyline.begin() + block.begin, end = skyline.begin() + block.end;
-      reach[index] = std::max(block.onTop, largest(begin, end) + block.size);
-      std::fill(begin, end, reach[index]);
-      work += 4 + (block.end - block.begin) / 4;
+  /// `workBefore` for places behind this one.
+  void countWork(size_t place) {
+    workBefore.resize(order.size() + 1, 0);
+    for (size_t at = place; at < order.size(); ++at) {
+      const Block &block = blocks[order[at]];
+      workBefore[at + 1] = workBefore[at] + 4 + (block.end - block.begin) / 4;
     }
   }
 
@@ -171,12 +291,12 @@ private:
 
   static constexpr size_t interval = 32; ///< places in the order between kept skylines
   static constexpr Bytes none = std::numeric_limits<Bytes>::min() / 4; ///< nothing lies above
+  static constexpr Bytes unknown = std::numeric_limits<Bytes>::min();
 
   const int32_t sections;
-  std::vector<Bytes> base, reach; ///< by block
-  std::vector<Bytes> risen;       ///< by mark: tops of the blocks before that place
-  std::vector<Bytes> hung;        ///< by mark: reaches of so many last blocks
+  Side under, over;
   std::vector<Bytes> skyline;
+  std::vector<int64_t> workBefore; ///< by place: steps of a look at all blocks before it
   std::vector<size_t> met;
   std::vector<Bytes> above;
 };

@@ -14,28 +14,33 @@ int32_t MaxFlow::addArc(int32_t from, int32_t to, int64_t capacity) {
 
 /// Sorts both directions of every inner arc by node, so that a scan of a node is one run of memory.
 void MaxFlow::layOut() {
-  auto isInner = [&](const Arc &arc) {
-    return arc.from != sourceNode && arc.from != sinkNode && arc.to != sourceNode &&
-           arc.to != sinkNode;
-  };
+  innerArcs.clear();
+  sourceArcs.clear();
+  sinkArcs.clear();
+  straightArcs.clear();
   first.assign(count + 1, 0);
-  for (const Arc &arc : arcs)
-    if (isInner(arc)) {
-      ++first[arc.from + 1];
-      ++first[arc.to + 1];
+  for (int32_t a = 0; a < static_cast<int32_t>(arcs.size()); ++a) {
+    const auto [from, to] = arcs[a];
+    if (from == sourceNode)
+      (to == sinkNode ? straightArcs : sourceArcs).push_back(a);
+    else if (to == sinkNode)
+      sinkArcs.push_back(a);
+    else if (from != sinkNode && to != sourceNode) {
+      innerArcs.push_back({a, none});
+      ++first[from + 1];
+      ++first[to + 1];
     }
+  }
   for (int32_t v = 0; v < count; ++v)
     first[v + 1] += first[v];
   edges.resize(first[count]);
-  edgeOfArc.assign(arcs.size(), none);
   std::vector<int32_t> next(first.begin(), first.end() - 1);
-  for (size_t a = 0; a < arcs.size(); ++a) {
-    if (!isInner(arcs[a]))
-      continue;
-    const int32_t forward = next[arcs[a].from]++, backward = next[arcs[a].to]++;
-    edges[forward] = {arcs[a].to, backward, 0};
-    edges[backward] = {arcs[a].from, forward, 0};
-    edgeOfArc[a] = forward;
+  for (InnerArc &inner : innerArcs) {
+    const auto [from, to] = arcs[inner.arc];
+    const int32_t forward = next[from]++, backward = next[to]++;
+    edges[forward] = {to, backward, 0};
+    edges[backward] = {from, forward, 0};
+    inner.edge = forward;
   }
 }
 
@@ -52,19 +57,15 @@ void MaxFlow::reset() {
   flow = 0;
   supply.assign(count, 0);
   demand.assign(count, 0);
-  for (size_t a = 0; a < arcs.size(); ++a) {
-    const auto [from, to] = arcs[a];
-    if (from == sourceNode && to == sinkNode)
-      flow += capacities[a];
-    else if (from == sourceNode)
-      supply[to] = std::min(supply[to] + capacities[a], unbounded);
-    else if (to == sinkNode)
-      demand[from] = std::min(demand[from] + capacities[a], unbounded);
-    else if (edgeOfArc[a] != none) {
-      Edge &edge = edges[edgeOfArc[a]];
-      edge.residual = capacities[a];
-      edges[edge.reverse].residual = 0;
-    }
+  for (const int32_t arc : straightArcs)
+    flow += capacities[arc];
+  for (const int32_t arc : sourceArcs)
+    supply[arcs[arc].to] = std::min(supply[arcs[arc].to] + capacities[arc], unbounded);
+  for (const int32_t arc : sinkArcs)
+    demand[arcs[arc].from] = std::min(demand[arcs[arc].from] + capacities[arc], unbounded);
+  for (const auto [arc, edge] : innerArcs) {
+    edges[edge].residual = capacities[arc];
+    edges[edges[edge].reverse].residual = 0;
   }
   places.assign(count, {none, 0, 0, false, false});
   terminals.assign(count, 0);

@@ -67,13 +67,17 @@ private:
   struct Arc {
     int32_t from, to;
   };
+  struct InnerArc {
+    int32_t arc, edge;
+  };
   int32_t count;
   int32_t sourceNode = 0, sinkNode = 0;
   std::vector<Arc> arcs;
   std::vector<int64_t> capacities;
   std::vector<int32_t> first; ///< per node: begin of its edges
   std::vector<Edge> edges;    ///< between inner nodes
-  std::vector<int32_t> edgeOfArc;
+  std::vector<InnerArc> innerArcs;
+  std::vector<int32_t> sourceArcs, sinkArcs, straightArcs; ///< those at one terminal, at both
   std::vector<int64_t> terminals; ///< capacity left from the source (positive) or to the sink
   std::vector<int64_t> supply, demand;
   std::vector<Place> places;

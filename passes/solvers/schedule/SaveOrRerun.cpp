@@ -1,6 +1,7 @@
 #include "passes/solvers/schedule/SaveOrRerun.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace stow::schedule {
@@ -9,12 +10,30 @@ namespace {
 constexpr int32_t sourceNode = 0, sinkNode = 1;
 constexpr int64_t saturated = int64_t(1) << 60;
 
-/// floor(price * bytes), or the ceiling, exactly: the price is a mantissa * 2^exponent.
-int64_t rounded(double price, Bytes bytes, bool up) {
+/// A price is mantissa * 2^exponent.
+struct Binary {
+  int64_t mantissa = 0;
   int exponent = 0;
-  const auto mantissa = static_cast<int64_t>(std::ldexp(std::frexp(price, &exponent), 53));
+};
+
+Binary binaryOf(double price) {
+  // Every weight of every cut asks: of all positive numbers but the smallest the bits say it.
+  constexpr int fraction = 52, bias = 1023;
+  const auto bits = std::bit_cast<uint64_t>(price);
+  const uint64_t raised = bits >> fraction;
+  if (raised > 0 && raised <= 2 * bias)
+    return {
+        static_cast<int64_t>((bits & ((uint64_t(1) << fraction) - 1)) | (uint64_t(1) << fraction)),
+        static_cast<int>(raised) - bias - fraction};
+  int exponent = 0;
+  const double part = std::frexp(price, &exponent);
+  return {static_cast<int64_t>(std::ldexp(part, fraction + 1)), exponent - fraction - 1};
+}
+
+/// floor(price * bytes), or the ceiling, exactly.
+int64_t rounded(double price, Bytes bytes, bool up) {
+  const auto [mantissa, exponent] = binaryOf(price);
   const __int128 product = static_cast<__int128>(mantissa) * bytes;
-  exponent -= 53;
   if (product == 0)
     return 0;
   if (exponent >= 0)

@@ -100,6 +100,31 @@ TEST(ChainsTest, PackingsAreCorrectAndNeverRise) {
   EXPECT_GT(lowered, 500);
 }
 
+// Where one block moves, few others do: chains are followed through an order of many kept skylines.
+TEST(ChainsTest, FollowsChangesThroughALongOrder) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    GenerateOptions generated;
+    generated.buffers = 500;
+    generated.horizon = 40 + static_cast<Time>(seed) * 40;
+    generated.alignments = false;
+    generated.storages = false;
+    Problem problem = generate(seed, generated);
+    for (Buffer &buffer : problem.buffers)
+      buffer.alignment = 8;
+    const Model model = makeModel(problem);
+    ASSERT_TRUE(isChainable(model));
+    for (const int64_t limit : {0, 3'000'000}) {
+      int64_t work = 0;
+      const ChainPacking packing = packByChains(
+          model, {}, allItems(model),
+          {.goal = lowerBound(problem), .seed = seed, .workLimit = limit, .stop = never}, work);
+      const Solution solution = solutionOf(model, packing);
+      ASSERT_TRUE(verify(problem, solution).empty()) << "seed " << seed;
+      ASSERT_EQ(solution.height, packing.height) << "seed " << seed << ", " << limit << " steps";
+    }
+  }
+}
+
 TEST(ChainsTest, KeepsToItsLimits) {
   const Problem problem = generateTrace(300, 2);
   const Model model = makeModel(problem);

@@ -65,6 +65,18 @@ TEST(SaveOrRerunTest, PricesAreExact) {
   EXPECT_EQ(priceDown(0, 1000), 0);
   EXPECT_EQ(priceDown(1e-300, 1000), 0);
   EXPECT_EQ(priceUp(1e-300, 1000), 1);
+  for (const double mantissa : {0x1p+52, 0x1p+52 + 1, 0x1p+53 - 1}) { // all bits of a number count
+    const auto whole = static_cast<int64_t>(mantissa);
+    EXPECT_EQ(priceDown(mantissa, 3), 3 * whole);
+    EXPECT_EQ(priceDown(std::ldexp(mantissa, -1), 3), 3 * whole / 2);
+    EXPECT_EQ(priceDown(std::ldexp(mantissa, -40), 3), 3 * whole >> 40);
+    EXPECT_EQ(priceUp(std::ldexp(mantissa, -40), 3), (3 * whole + (int64_t(1) << 40) - 1) >> 40);
+  }
+  for (const double smallest : {0x1p-1074, 0x1.8p-1050, 0x1p-1022}) {
+    EXPECT_EQ(priceDown(smallest, int64_t(1) << 40), 0);
+    EXPECT_EQ(priceUp(smallest, 1), 1);
+  }
+  EXPECT_EQ(priceDown(std::numeric_limits<double>::max(), 1), int64_t(1) << 60); // and not more
 }
 
 // Tests the cut against all choices of reruns on random graphs.
