@@ -8,7 +8,7 @@
 #   isa       every test of the day under each instruction set of the machine (scripts/isa.sh)
 #   wheel     the wheel, made and tried in bare systems (scripts/test_wheel.sh)
 #   asan      AddressSanitizer and UndefinedBehaviorSanitizer over everything: unit tests, lit, small whole models
-#   tsan      ThreadSanitizer over the thread pool and the executor
+#   tsan      ThreadSanitizer over the thread pool, the executor and the lanes of slow memory
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -40,7 +40,7 @@ for part in "$@"; do
     ;;
   tsan)
     scripts/install.sh asan
-    scripts/build.sh tsan ParallelTest ExecutorTest
+    scripts/build.sh tsan ParallelTest ExecutorTest CopyLanesTest HostSlowMemoryTest
     ctest --preset tsan
     ;;
   *)

@@ -290,6 +290,11 @@ void CudaDevice::set(Bytes offset, Bytes bytes, uint8_t value) {
 
 void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison poison) {
   enter();
+  if (program.slowBytes > 0)
+    throw Error::badInput("buffers of this program travel to " +
+                          formatBytesExact(program.slowBytes) +
+                          " of slow memory, which this device does not have; compile the model "
+                          "again without --offload");
   if (image.deviceCode.empty())
     throw Error::badInput("this executable has no code for GPUs; compile the model with "
                           "--target=cuda:CHIP");

@@ -61,11 +61,16 @@ std::string hex(char byte) {
   return std::string("0x") + digits[value >> 4] + digits[value & 15];
 }
 
+DeviceOptions guarded(DeviceOptions options) {
+  options.arenaBytes += 2 * guardBytes;
+  options.slow.pace.time = CopyTime::Early;
+  return options;
+}
+
 } // namespace
 
 CheckedDevice::CheckedDevice(const DeviceOptions &options, const Open &open)
-    : Device(options),
-      inner(open({options.arenaBytes + 2 * guardBytes, options.stagingBytes, options.threads})),
+    : Device(options), inner(open(guarded(options))),
       known(static_cast<size_t>(options.arenaBytes + 2 * guardBytes)) {}
 
 void CheckedDevice::bind(const Program &given, const ProgramImage &image, Poison) {

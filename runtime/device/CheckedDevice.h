@@ -9,6 +9,9 @@
 // This needs no room between buffers, sees writes at any distance inside arena and guards, and misses
 // only those that write what was there. Reads are not seen; what they find of the dead is NaN.
 //
+// Copies to slow memory and back are made at their start: what runs meanwhile must not change what they read, nor what
+// they have written.
+//
 // It takes the host's memory once more, and a copy of the arena per command: some steps, not a training.
 #pragma once
 
@@ -33,6 +36,7 @@ public:
   void run(size_t graph, std::span<CommandTime> times) override;
   OutsideMemory outsideMemory() const override { return inner->outsideMemory(); }
   std::optional<DriverMemory> driverMemory() const override { return inner->driverMemory(); }
+  std::optional<SlowTraffic> slowTraffic() const override { return inner->slowTraffic(); }
   std::vector<std::string> notes() const override { return inner->notes(); }
 
 private:

@@ -11,6 +11,7 @@
 // used by one thread at a time. After the constructor and bind() no call allocates memory.
 #pragma once
 
+#include "runtime/base/CopyPace.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/Program.h"
 
@@ -31,6 +32,12 @@ struct ProgramImage {
       {}; ///< for GPUs (runtime/format/DeviceCode.h); empty without one
 };
 
+/// Where what travels is kept, for programs with Program::slowBytes.
+struct SlowMemoryOptions {
+  std::string folder; ///< for the file of a device whose slow memory is one
+  CopyPace pace = {};
+};
+
 /// What a device has to know to take its memory.
 struct DeviceOptions {
   Bytes arenaBytes = 0;
@@ -38,6 +45,7 @@ struct DeviceOptions {
                           ///< the largest that download() gives at once; where a step's inputs
   ///< fit in together, a device can take a whole batch while another one runs
   int64_t threads = 1; ///< of the host, for a device that runs on it
+  SlowMemoryOptions slow = {};
 };
 
 /// What becomes of buffers that die.
@@ -79,6 +87,13 @@ struct OutsideMemory {
   Bytes fixed = 0;     ///< contexts, code and staging, whatever the commands are
 
   Bytes total() const { return heap + workspace + fixed; }
+};
+
+/// What has travelled between the arena and slow memory so far.
+struct SlowTraffic {
+  std::string place; ///< of the slow memory, for people
+  Bytes slowBytes = 0;
+  Bytes bytesOut = 0, bytesIn = 0;
 };
 
 /// A device that failed in such a way that nothing in its arena can be had any more.
@@ -145,7 +160,14 @@ public:
   /// None where the arena is the host's memory.
   virtual std::optional<DriverMemory> driverMemory() const { return std::nullopt; }
 
-  /// In what the bound commands are not as planned, a sentence each.
+  /// None where nothing travels.
+  virtual std::optional<SlowTraffic> slowTraffic() const { return std::nullopt; }
+
+  /// Seconds that copy `copy` of a graph (SlowCopies.h) took when it was done last, beside the commands that
+  /// ran meanwhile; asked after a run of that graph.
+  virtual double copySeconds(size_t graph, size_t copy) const { return 0; }
+
+  /// In what the bound commands are not as planned, and what a user should know of the slow memory, a sentence each.
   virtual std::vector<std::string> notes() const { return {}; }
 
 protected:

@@ -36,6 +36,15 @@ BoundCommand::BoundCommand(const Command &command, const ProgramImage &image, ch
     call = bindProductRows(command, image, arena, payingThreads(command, threads));
   else
     call = bindLibraryCall(command, arena, threads);
+  bindDying(command, arena, poison);
+}
+
+BoundCommand::BoundCommand(const Command &command, char *arena, Poison poison, const CopyStep &step)
+    : step(step) {
+  bindDying(command, arena, poison);
+}
+
+void BoundCommand::bindDying(const Command &command, char *arena, Poison poison) {
   if (poison == Poison::None)
     return;
   for (const Operand &dead : command.dying)
@@ -73,6 +82,8 @@ void BoundCommand::run() const {
   else if (kernel)
     parallelFor(tasks, threads,
                 [&](int64_t begin, int64_t end) { kernel(begin, end, arguments.data()); });
+  else if (step.lanes)
+    step.isStart ? step.lanes->start(step.copy) : step.lanes->await(step.copy);
   for (const Range &dead : dying)
     std::memset(dead.begin, poisonByte, dead.bytes);
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/device/Device.h"
 #include "runtime/host/Library.h"
+#include "runtime/host/SlowMemory.h"
 
 #include <memory>
 #include <vector>
@@ -16,6 +17,9 @@ public:
   BoundCommand(const Command &command, const ProgramImage &image, char *arena, int64_t threads,
                Poison poison);
 
+  /// One that starts a copy or waits for it.
+  BoundCommand(const Command &command, char *arena, Poison poison, const CopyStep &step);
+
   /// Runs it, then poisons what dies with it. Allocates nothing for tensors.
   void run() const;
 
@@ -23,6 +27,7 @@ public:
   Bytes heapBytes() const;
 
 private:
+  void bindDying(const Command &command, char *arena, Poison poison);
   void bindKernel(const Command &command, const ProgramImage &image, char *arena,
                   int64_t availableThreads);
 
@@ -37,6 +42,7 @@ private:
   std::vector<char *> arguments;
   std::unique_ptr<LibraryCall> call;
   std::vector<BoundCommand> parts; ///< or these, one after the other
+  CopyStep step;                   ///< or this, where it has lanes
   std::vector<Range> dying;        ///< filled when poisoning
 };
 

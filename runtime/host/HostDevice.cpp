@@ -1,6 +1,7 @@
 #include "runtime/host/HostDevice.h"
 
 #include "runtime/base/Parallel.h"
+#include "runtime/format/SlowCopies.h"
 #include "runtime/host/Instructions.h"
 #include "runtime/host/Outside.h"
 
@@ -39,39 +40,92 @@ void HostDevice::bind(const Program &program, const ProgramImage &image, Poison 
   useInstructionsOf(program.target);
   ThreadScope scope(options.threads);
   int64_t libraryCalls = 0;
-  for (const GraphProgram &graph : program.graphs) {
+  if (program.slowBytes > 0)
+    slow.emplace(program, options.slow, arena.data());
+  for (size_t i = 0; i < program.graphs.size(); ++i) {
+    const GraphProgram &graph = program.graphs[i];
     std::vector<BoundCommand> &bound = graphs.emplace_back();
     bound.reserve(graph.commands.size());
     for (const Command &command : graph.commands) {
+      if (slow && isOfCopy(command)) {
+        bound.emplace_back(command, arena.data(), poison, slow->stepOf(command, i));
+        continue;
+      }
       bound.emplace_back(command, image, arena.data(), options.threads, poison);
       outside.heap = std::max(outside.heap, bound.back().heapBytes());
       // The library keeps the tiles of one sequence as one call: they have one shape, but for the last.
       libraryCalls += command.op != "kernel";
     }
   }
-  outside.fixed = kProcessBytes + kBytesPerCall * libraryCalls;
+  outside.fixed = kProcessBytes + kBytesPerCall * libraryCalls + (slow ? slow->outsideBytes() : 0);
+}
+
+/// Runs commands. Whatever ends them in the middle leaves no copy on its way.
+template <typename Action> void HostDevice::orCancelCopies(const Action &action) {
+  requireArena();
+  try {
+    action();
+  } catch (const slow::CopyFailed &error) {
+    lost = error.what();
+    slow->cancel();
+    throw DeviceLost(lost);
+  } catch (...) {
+    if (slow)
+      slow->cancel();
+    throw;
+  }
+}
+
+/// What a copy should have brought back is not there.
+void HostDevice::requireArena() const {
+  if (!lost.empty())
+    throw DeviceLost(lost);
+}
+
+char *HostDevice::stage(Bytes offset, Bytes) {
+  requireArena();
+  return arena.data() + offset;
+}
+
+const char *HostDevice::fetch(Bytes offset, Bytes) {
+  requireArena();
+  return arena.data() + offset;
+}
+
+std::optional<SlowTraffic> HostDevice::slowTraffic() const {
+  return slow ? std::optional(slow->traffic()) : std::nullopt;
+}
+
+double HostDevice::copySeconds(size_t graph, size_t copy) const {
+  return slow ? slow->seconds(graph, copy) : 0;
+}
+
+std::vector<std::string> HostDevice::notes() const {
+  return slow ? slow->notes() : std::vector<std::string>();
 }
 
 void HostDevice::run(size_t graph, std::span<CommandTime> times) {
   ThreadScope scope(options.threads);
   const std::vector<BoundCommand> &commands = graphs.at(graph);
-  if (times.empty()) {
-    for (const BoundCommand &command : commands)
-      command.run();
-    return;
-  }
-  Reading last;
-  for (size_t i = 0; i < commands.size(); ++i) {
-    commands[i].run();
-    Reading now;
-    times[i] = now.since(last);
-    last = now;
-  }
+  orCancelCopies([&] {
+    if (times.empty()) {
+      for (const BoundCommand &command : commands)
+        command.run();
+      return;
+    }
+    Reading last;
+    for (size_t i = 0; i < commands.size(); ++i) {
+      commands[i].run();
+      Reading now;
+      times[i] = now.since(last);
+      last = now;
+    }
+  });
 }
 
 void HostDevice::runCommand(size_t graph, size_t command) {
   ThreadScope scope(options.threads);
-  graphs.at(graph).at(command).run();
+  orCancelCopies([&] { graphs.at(graph).at(command).run(); });
 }
 
 void HostDevice::set(Bytes offset, Bytes bytes, uint8_t value) {

@@ -6,6 +6,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/host/Arena.h"
 #include "runtime/host/BoundCommand.h"
+#include "runtime/host/SlowMemory.h"
 
 #include <vector>
 
@@ -16,20 +17,31 @@ public:
   /// Throws Error(BadInput) when the machine has less memory available than the arena needs.
   explicit HostDevice(const DeviceOptions &options);
 
+  /// Opens the file of slow memory, too, where buffers of the program travel. Throws Error(BadInput) where
+  /// there is no room for it.
+
   void bind(const Program &program, const ProgramImage &image, Poison poison) override;
   void run(size_t graph, std::span<CommandTime> times) override;
   void runCommand(size_t graph, size_t command) override;
   OutsideMemory outsideMemory() const override { return outside; }
+  std::optional<SlowTraffic> slowTraffic() const override;
+  double copySeconds(size_t graph, size_t copy) const override;
+  std::vector<std::string> notes() const override;
 
 private:
-  char *stage(Bytes offset, Bytes bytes) override { return arena.data() + offset; }
+  char *stage(Bytes offset, Bytes bytes) override;
   void commit(Bytes offset, Bytes bytes) override {}
-  const char *fetch(Bytes offset, Bytes bytes) override { return arena.data() + offset; }
+  const char *fetch(Bytes offset, Bytes bytes) override;
   void set(Bytes offset, Bytes bytes, uint8_t value) override;
 
+  template <typename Action> void orCancelCopies(const Action &action);
+  void requireArena() const;
+
   Arena arena;
+  std::optional<SlowMemory> slow; ///< its threads end before the arena does
   std::vector<std::vector<BoundCommand>> graphs;
   OutsideMemory outside;
+  std::string lost; ///< why nothing in the arena can be had any more; empty: it can
 };
 
 } // namespace stow::host

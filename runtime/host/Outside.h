@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/base/Bytes.h"
+#include "runtime/slow/CopyLanes.h"
 
 namespace stow::host {
 
@@ -10,5 +11,11 @@ inline constexpr Bytes kProcessBytes = Bytes{24} << 20;
 
 /// Code that oneDNN generates for one call: up to 32 KiB over the same models, 11 to 1,145 calls.
 inline constexpr Bytes kBytesPerCall = Bytes{32} << 10;
+
+/// Of a program whose buffers travel: what the lanes' threads copy through, and a checksum of 8 bytes for each
+/// piece of kPieceBytes that lies in the file at a time, taken as all of it for every copy out.
+inline Bytes slowMemoryBytes(Bytes bytesOut, int64_t copiesOut) {
+  return slow::kLaneBytes + 8 * (bytesOut / slow::kPieceBytes + copiesOut);
+}
 
 } // namespace stow::host

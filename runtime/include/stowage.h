@@ -115,6 +115,8 @@ typedef struct stowage_options {
   const char *weights;
   /* Further names of state, those of tied weights: lines of a name, a tab, and another one. May be NULL. */
   const char *aliases;
+  /* The folder for what travels to slow memory, of a model compiled with --offload. NULL: that of the compilation. */
+  const char *offload;
 } stowage_options;
 
 /* What stowage_measure() finds over its samples. Sums of several calls may be added. */

@@ -205,9 +205,11 @@ stowage_status stowage_create(const stowage_options *options, stowage_model **ou
     if (options)
       std::copy_n(reinterpret_cast<const char *>(options), std::min(options->size, sizeof(given)),
                   reinterpret_cast<char *>(&given));
+    ExecutorOptions executor{given.threads, given.poison != 0};
+    if (given.offload)
+      executor.slow.folder = given.offload;
     *out =
-        new stowage_model{Instance(program(), embeddedImage(), given.seed,
-                                   ExecutorOptions{given.threads, given.poison != 0, false},
+        new stowage_model{Instance(program(), embeddedImage(), given.seed, executor,
                                    {given.weights ? given.weights : "", aliasesOf(given.aliases)})};
   });
 }

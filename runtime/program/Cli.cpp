@@ -34,7 +34,8 @@ struct EvalOptions {
   KeyChoice keys;
   int64_t threads = 0;
   bool poison = false;
-  bool check = false;
+  RunCheck check = RunCheck::None;
+  SlowMemoryOptions slow;
   bool allowNonFinite = false;
   std::optional<std::string> profile;
   ProfileFormat profileFormat = ProfileFormat::Json;
@@ -59,19 +60,48 @@ template <typename Options> void addDataFlags(CommandLine &flags, Options &optio
               store(options.keys.y));
 }
 
+/// "OUT" or "OUT,IN", in GB/s.
+CopyPace parsePace(const std::string &text) {
+  constexpr double giga = 1e9;
+  const size_t comma = text.find(',');
+  CopyPace pace;
+  pace.outBytesPerSecond = giga * parseReal("offload-bandwidth", text.substr(0, comma));
+  pace.inBytesPerSecond = comma == std::string::npos
+                              ? pace.outBytesPerSecond
+                              : giga * parseReal("offload-bandwidth", text.substr(comma + 1));
+  for (double bandwidth : {pace.outBytesPerSecond, pace.inBytesPerSecond})
+    if (!(bandwidth >= 1e-3 * giga && bandwidth <= 1e5 * giga))
+      throw Error::badInput(
+          "--offload-bandwidth: expected gigabytes a second out and in, from 0.001 "
+          "to 100000, as 2.5 or 1.2,2.5; found " +
+          text);
+  return pace;
+}
+
 template <typename Options> void addMachineFlags(CommandLine &flags, Options &options) {
   flags.value("threads", "N",
               "threads (default: as compiled, which is the most, or one per processor if fewer)",
               [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
   flags.flag("poison", "overwrite every buffer when it dies (finds planning errors)",
              [&] { options.poison = true; });
-  flags.value("check", "WHAT",
-              "canaries: run commands one by one and name the one that writes what is not its own "
-              "(slow; takes the arena's bytes once more)",
-              [&](const std::string &text) {
-                oneOf(text, {"canaries"}, "check", "--check");
-                options.check = true;
-              });
+  flags.value(
+      "check", "WHAT",
+      "canaries: run commands one by one and name the one that writes what is not its own "
+      "(slow; takes the arena's bytes once more); early-copies, late-copies: make copies to "
+      "slow memory where they start, or where they are awaited",
+      [&](const std::string &text) {
+        constexpr RunCheck checks[] = {RunCheck::Canaries, RunCheck::EarlyCopies,
+                                       RunCheck::LateCopies};
+        options.check =
+            checks[oneOf(text, {"canaries", "early-copies", "late-copies"}, "check", "--check")];
+      });
+  flags.value("offload", "FOLDER",
+              "keep what travels to slow memory in this folder (default: that of compile "
+              "--offload=FOLDER)",
+              store(options.slow.folder));
+  flags.value("offload-bandwidth", "GB/s[,GB/s]",
+              "let copies out and in take as long as with these bandwidths, if not longer",
+              [&](const std::string &text) { options.slow.pace = parsePace(text); });
   flags.optionalValue("profile", "FILE", "print where the time goes; FILE: in full, too",
                       store(options.profile));
   flags.value("profile-format", "NAME", "of that file: json or perfetto (default: json)",
@@ -194,7 +224,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   requireShapes(program, *samples);
   const WeightFiles weights(options.weights);
   const Restoration restoration(program, weights, Restore::Parameters);
-  Executor executor(program, image, {options.threads, options.poison, options.check});
+  Executor executor(program, image, {options.threads, options.poison, options.check, options.slow});
   executor.initializeState(0, [&](size_t position) { return restoration.covers(position); });
   restoration.apply(executor);
   if (const std::optional<std::string> note = restoration.note())

@@ -93,10 +93,30 @@ template <typename Visit> void forEachPart(const Operand &place, const Visit &vi
         first);
 }
 
-std::unique_ptr<Device> open(const Program &program, int64_t threads, bool check) {
-  const DeviceOptions options = {program.plan.arenaBytes, stagingBytes(program), threads};
+/// Throws Error(BadInput) where slow memory is spoken of and the program has none.
+SlowMemoryOptions slowMemoryOf(const Program &program, const ExecutorOptions &options) {
+  const bool isOfCopies =
+      options.check == RunCheck::EarlyCopies || options.check == RunCheck::LateCopies;
+  const bool isAsked = !options.slow.folder.empty() || options.slow.pace.outBytesPerSecond > 0;
+  if (program.slowBytes == 0 && (isAsked || isOfCopies))
+    throw Error::badInput(std::string(isAsked ? "--offload" : "--check") +
+                          " is about buffers that travel to slow memory, and of this program none "
+                          "does; compile the model with --memory-budget and --offload, or leave "
+                          "the flag out");
+  SlowMemoryOptions slow = options.slow;
+  if (slow.folder.empty())
+    slow.folder = program.slowFolder;
+  if (isOfCopies)
+    slow.pace.time = options.check == RunCheck::EarlyCopies ? CopyTime::Early : CopyTime::Late;
+  return slow;
+}
+
+std::unique_ptr<Device> open(const Program &program, int64_t threads,
+                             const ExecutorOptions &given) {
+  const DeviceOptions options = {program.plan.arenaBytes, stagingBytes(program), threads,
+                                 slowMemoryOf(program, given)};
   auto openIt = [&](const DeviceOptions &wanted) { return openDevice(program.target, wanted); };
-  if (check)
+  if (given.check == RunCheck::Canaries)
     return std::make_unique<CheckedDevice>(options, openIt);
   return openIt(options);
 }
@@ -109,10 +129,10 @@ struct Executor::Impl {
   int64_t threads;
   std::unique_ptr<Device> device;
 
-  Impl(Program given, ProgramImage image, ExecutorOptions options)
+  Impl(Program given, ProgramImage image, const ExecutorOptions &options)
       : program(std::move(given)), image(image),
         threads(chooseThreads(program.threads, options.threads)),
-        device(open(program, threads, options.check)) {
+        device(open(program, threads, options)) {
     checkState();
     for (const GraphProgram &graph : program.graphs)
       checkGraph(graph);
@@ -231,6 +251,8 @@ struct Executor::Impl {
       return device->run(graph, {});
     profile->beginRun();
     device->run(graph, profile->commandTimes());
+    for (size_t copy = 0; double &seconds : profile->copySeconds())
+      seconds = device->copySeconds(graph, copy++);
     profile->endRun();
   }
 };

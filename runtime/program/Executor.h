@@ -24,10 +24,21 @@ struct ElementSource {
   std::function<void(int64_t first, int64_t count)> done = {};
 };
 
+/// What --check names.
+enum class RunCheck : uint8_t {
+  None,
+  Canaries,    ///< run commands one by one and hold what they may not write to what it was
+  EarlyCopies, ///< make copies to slow memory and back at their start
+  LateCopies,  ///< and where they are awaited
+};
+
 struct ExecutorOptions {
   int64_t threads = 0; ///< 0 = the number the program was planned for
   bool poison = false; ///< fill buffers with NaN (0xFF bytes) when they die
-  bool check = false;  ///< run commands one by one and hold what they may not write to what it was
+  RunCheck check = RunCheck::None;
+  /// Of programs whose buffers travel; its folder, if one is named, in place of the program's. What `check` says
+  /// of copies goes before its time.
+  SlowMemoryOptions slow = {};
 };
 
 class Executor {

@@ -30,12 +30,20 @@ std::string memorySummary(const Plan &plan, const OutsideMemory &outside) {
 
 std::string memorySummary(const Plan &plan, const Device &device) {
   const std::optional<DriverMemory> memory = device.driverMemory();
+  const std::optional<SlowTraffic> traffic = device.slowTraffic();
   if (!memory)
-    return memorySummary(plan, device.outsideMemory());
+    return memorySummary(plan, device.outsideMemory()) +
+           (traffic ? "\n" + slowMemorySummary(*traffic) : "");
   const std::optional<Bytes> peak = peakResidentBytes();
   return driverMemorySummary(plan, *memory) + "\nmemory of the host: process peak " +
          (peak ? formatBytes(*peak) : "not known without /proc/self/status") + ", of it pinned " +
          formatBytes(device.outsideMemory().fixed);
+}
+
+std::string slowMemorySummary(const SlowTraffic &traffic) {
+  return "slow memory: " + formatBytesExact(traffic.bytesOut) + " out and " +
+         formatBytesExact(traffic.bytesIn) + " in, " + traffic.place + " of " +
+         formatBytes(traffic.slowBytes);
 }
 
 std::string driverMemorySummary(const Plan &plan, const DriverMemory &memory) {

@@ -21,7 +21,10 @@ std::string memorySummary(const Plan &plan, const OutsideMemory &outside);
 /// much.
 std::string driverMemorySummary(const Plan &plan, const DriverMemory &memory);
 
-/// What closes a run on `device`: the one, or the process's peak and the other.
+/// What closes a run on `device`: the first, with slow memory where there is any, or the process's peak and the second.
 std::string memorySummary(const Plan &plan, const Device &device);
+
+/// "slow memory: 1.50 GiB out and 1.50 GiB in, a file in '/scratch' of 96.00 MiB".
+std::string slowMemorySummary(const SlowTraffic &traffic);
 
 } // namespace stow

@@ -6,6 +6,7 @@
 #include "runtime/base/Json.h"
 #include "runtime/base/Names.h"
 #include "runtime/format/PrintableText.h"
+#include "runtime/format/SlowCopies.h"
 #include "runtime/report/Formats.h"
 
 #include <algorithm>
@@ -76,6 +77,14 @@ Profile::Profile(const GraphProgram &graph, int64_t threads, int64_t steps, cons
     for (const GraphPlan &candidate : plan->graphs)
       if (candidate.name() == graph.name() && candidate.steps.size() == commands.size())
         planned = &candidate;
+  for (const Command &command : graph.commands)
+    if (isOfCopy(command) && command.op != kAwaitCopy) {
+      const auto number = static_cast<size_t>(command.ints.at("copy").front());
+      copies.resize(std::max(copies.size(), number + 1));
+      const Operand &buffer = command.operands.front();
+      copies[number] = {&command, storedBytes(buffer.layout, buffer.shape, buffer.dtype), {}};
+    }
+  copyTimes.resize(copies.size());
 }
 
 double Profile::plannedMs(size_t command) const {
@@ -148,6 +157,34 @@ std::string Profile::byCommand(size_t rows) const {
   return text;
 }
 
+/// Lanes and waits, measured and as planned; nothing where nothing travels.
+std::string Profile::ofCopies() const {
+  if (copies.empty())
+    return "";
+  std::string text = "\n";
+  for (const std::string_view kind : {kCopyOut, kCopyIn}) {
+    long long count = 0;
+    double bytes = 0, ms = 0;
+    for (const Copy &copy : copies)
+      if (copy.start->op == kind) {
+        ++count;
+        bytes += static_cast<double>(copy.bytes);
+        ms += perStep(copy.time.seconds);
+      }
+    text += format("  %-8s %5lld copies, %10.3f MiB, %11.4f ms per step on their lane%s GB/s\n",
+                   std::string(kind).c_str(), count, bytes / 1048576, ms, rate(bytes, ms).c_str());
+  }
+  double waited = 0;
+  for (size_t i = 0; i < commands.size(); ++i)
+    if (graph.commands[i].op == kAwaitCopy)
+      waited += perStep(commands[i].seconds);
+  text += format("  waiting for them: %.4f ms per step", waited);
+  if (planned && planned->copies)
+    text += format(", planned %.4f, beside %.4f that are hidden",
+                   1e3 * planned->copies->exposedSeconds, 1e3 * planned->copies->hiddenSeconds);
+  return text + "\n";
+}
+
 std::string Profile::text(size_t rows) const {
   if (stepsCounted() == 0)
     return "profile: no step has run\n";
@@ -161,7 +198,7 @@ std::string Profile::text(size_t rows) const {
   if (planned && plan->stepSeconds > 0 && graph.role == GraphRole::Train)
     text += format("  planned: %.4f ms per step", 1e3 * plan->stepSeconds) + ", " +
             plan->costSource + "\n\n";
-  return text + byKind() + "\n" + byCommand(rows);
+  return text + byKind() + "\n" + byCommand(rows) + ofCopies();
 }
 
 std::string Profile::json() const {
@@ -193,6 +230,16 @@ std::string Profile::json() const {
     item["flops"] = command.flops;
     item["bytes"] = command.bytes;
     json["commands"].push_back(std::move(item));
+  }
+  for (size_t i = 0; i < copies.size(); ++i) {
+    Json item;
+    item["number"] = i;
+    item["kind"] = copies[i].start->op;
+    item["name"] = copies[i].start->name;
+    item["ms"] = perStep(copies[i].time.seconds);
+    item["least_ms"] = 1e3 * copies[i].time.least;
+    item["bytes"] = copies[i].bytes;
+    json["copies"].push_back(std::move(item));
   }
   return dumpJson(json, -1);
 }

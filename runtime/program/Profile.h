@@ -38,6 +38,8 @@ public:
   void beginRun() { add(input); }
   /// What the device fills in between beginRun() and endRun().
   std::span<CommandTime> commandTimes() { return times; }
+  /// What the device fills in likewise, by number: how long each copy to slow memory or back took.
+  std::span<double> copySeconds() { return copyTimes; }
   void endRun() {
     CommandTime sum;
     for (size_t i = 0; i < commands.size(); ++i) {
@@ -45,6 +47,8 @@ public:
       sum.seconds += times[i].seconds;
       sum.processorSeconds += times[i].processorSeconds;
     }
+    for (size_t i = 0; i < copies.size(); ++i)
+      add(copies[i].time, {copyTimes[i], 0});
     // What the run took beyond its commands belongs to the rest of the step.
     last += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(sum.seconds));
     lastProcessor += sum.processorSeconds;
@@ -69,8 +73,9 @@ public:
 
   /// The same in full, times in milliseconds per step: {"graph", "threads", "steps", "step_ms":
   /// [..], "processor_ms", "input_ms", "rest_ms", "commands": [{"index", "kind", "phase", "name",
-  /// "ms", "least_ms", "processor_ms", "planned_ms", "flops", "bytes"}]}; "planned_ms" where the
-  /// plan states it.
+  /// "ms", "least_ms", "processor_ms", "planned_ms", "flops", "bytes"}], "copies": [{"number",
+  /// "kind", "name", "ms", "least_ms", "bytes"}]}; "planned_ms" where the plan states it, "copies" where
+  /// there are any.
   std::string json() const;
 
   /// For Perfetto: the graph on the clock of the measured means, and as it was planned. Throws
@@ -118,7 +123,15 @@ private:
   double perStep(double seconds) const {
     return 1e3 * seconds / static_cast<double>(stepsCounted());
   }
+  /// A copy to slow memory or back, by number.
+  struct Copy {
+    const Command *start = nullptr;
+    Bytes bytes = 0;
+    Time time;
+  };
+
   double plannedMs(size_t command) const;
+  std::string ofCopies() const;
   std::string byKind() const;
   std::string byCommand(size_t rows) const;
 
@@ -133,6 +146,8 @@ private:
   Time input, rest;
   std::vector<Time> commands;
   std::vector<CommandTime> times; ///< of the run at hand
+  std::vector<Copy> copies;
+  std::vector<double> copyTimes; ///< of the run at hand
   std::vector<double> stepSeconds;
 };
 

@@ -54,6 +54,16 @@ void giveState(Executor &executor, const std::optional<Restoration> &restoration
     printLine("note: " + *note);
 }
 
+/// What is to be known of a device before it works.
+void announceDevice(const Plan &plan, const Device &device) {
+  if (const auto memory = device.driverMemory())
+    printLine(driverMemorySummary(plan, *memory));
+  if (const auto traffic = device.slowTraffic())
+    printLine("slow memory: " + traffic->place + " of " + formatBytesExact(traffic->slowBytes));
+  for (const std::string &note : device.notes())
+    printLine("note: " + note);
+}
+
 class TrainingRun {
 public:
   TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options);
@@ -135,7 +145,8 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     restoration.emplace(program, *resumed, Restore::Everything);
   if (options.initFrom)
     restoration.emplace(program, weights.emplace(*options.initFrom), Restore::Parameters);
-  executor.emplace(program, image, ExecutorOptions{options.threads, options.poison, options.check});
+  executor.emplace(program, image,
+                   ExecutorOptions{options.threads, options.poison, options.check, options.slow});
   giveState(*executor, restoration, state.seed, options.quiet);
 
   step.emplace(*executor);
@@ -250,10 +261,7 @@ void TrainingRun::announce() {
                    formatBytesExact(program.plan.arenaBytes)));
   if (const std::string counts = describe(program.plan.tensors); !counts.empty())
     printLine(counts);
-  if (const auto memory = executor->device().driverMemory())
-    printLine(driverMemorySummary(program.plan, *memory));
-  for (const std::string &note : executor->device().notes())
-    printLine("note: " + note);
+  announceDevice(program.plan, executor->device());
   if (state.step > 0)
     printLine(concat("resumed after step ", state.step, " of ", rate.totalSteps));
 }

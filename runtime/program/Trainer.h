@@ -28,7 +28,8 @@ struct TrainOptions {
   int64_t saveEvery = 0; ///< steps; 0 = at the end only
   int64_t threads = 0;
   bool poison = false;
-  bool check = false; ///< --check=canaries
+  RunCheck check = RunCheck::None;
+  SlowMemoryOptions slow;
   bool quiet = false;
   std::optional<std::string>
       profile; ///< print where the time goes; not empty: write a file there too

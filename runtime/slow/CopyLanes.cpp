@@ -13,10 +13,9 @@ namespace stow::slow {
 
 void CopyLanes::Free::operator()(char *memory) const { std::free(memory); }
 
-CopyLanes::CopyLanes(const SlowFile &file, const LaneOptions &options)
-    : file(file), time(options.time) {
-  out.bytesPerSecond = options.outBytesPerSecond;
-  in.bytesPerSecond = options.inBytesPerSecond;
+CopyLanes::CopyLanes(const SlowFile &file, const CopyPace &pace) : file(file), time(pace.time) {
+  out.bytesPerSecond = pace.outBytesPerSecond;
+  in.bytesPerSecond = pace.inBytesPerSecond;
   const int count = time == CopyTime::Background ? 2 * kThreadsPerLane : 1;
   for (int i = 0; i < count; ++i) {
     staging.emplace_back(static_cast<char *>(std::aligned_alloc(SlowFile::alignment, kPieceBytes)));

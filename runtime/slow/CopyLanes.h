@@ -10,6 +10,7 @@
 // After the last add() nothing is allocated, unless a copy fails.
 #pragma once
 
+#include "runtime/base/CopyPace.h"
 #include "runtime/base/Error.h"
 #include "runtime/slow/SlowFile.h"
 
@@ -38,19 +39,6 @@ public:
   explicit CopyFailed(const std::string &message) : Error(ErrorKind::BadInput, message) {}
 };
 
-/// When the bytes of a copy move.
-enum class CopyTime : uint8_t {
-  Background, ///< on the lanes' threads, from the start on
-  Early,      ///< in start(), before it returns
-  Late,       ///< in await()
-};
-
-struct LaneOptions {
-  CopyTime time = CopyTime::Background;
-  /// In the background copies take at least as long as with these bandwidths; 0: as they are.
-  double outBytesPerSecond = 0, inBytesPerSecond = 0;
-};
-
 struct LaneCopy {
   bool isOut = true;
   char *memory = nullptr;
@@ -68,7 +56,7 @@ struct LaneTraffic {
 class CopyLanes {
 public:
   /// `file` outlives the lanes. Without Background there are no threads.
-  CopyLanes(const SlowFile &file, const LaneOptions &options);
+  CopyLanes(const SlowFile &file, const CopyPace &pace);
   /// Waits for pieces that are on their way; what has not begun does not happen.
   ~CopyLanes();
   CopyLanes(const CopyLanes &) = delete;

@@ -59,8 +59,8 @@ void useWeights(const std::string &, const std::string &path) {
 
 Executor &tinyExecutor() {
   static const std::unique_ptr<Executor> executor = [] {
-    auto made = std::make_unique<Executor>(makeTinyModel({}), tinyImage(),
-                                           ExecutorOptions{1, false, false});
+    auto made =
+        std::make_unique<Executor>(makeTinyModel({}), tinyImage(), ExecutorOptions{1, false});
     made->initializeState(7);
     return made;
   }();

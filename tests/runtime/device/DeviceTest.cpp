@@ -194,6 +194,25 @@ TYPED_TEST(DeviceTest, NamesTheCommandThatItCannotRun) {
               HasSubstr("of node 'node' runs kernel 3, the executable has 1"));
 }
 
+#ifdef STOWAGE_SIMULATED_GPU
+// Tests that a GPU refuses a program whose buffers travel, before anything else is asked of it.
+TEST(CudaDeviceTest, RefusesSlowMemory) {
+  Program program = twoGraphs();
+  program.slowBytes = 8192;
+  cuda::CudaDevice device(DeviceOptions{arenaBytes, stagingBytes, 1});
+  try {
+    device.bind(program, image, Poison::None);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_EQ(error.kind(), ErrorKind::BadInput);
+    EXPECT_THAT(error.what(),
+                HasSubstr("travel to 8.00 KiB (8192 bytes) of slow memory, which this "
+                          "device does not have; compile the model again without "
+                          "--offload"));
+  }
+}
+#endif
+
 // Tests that a target opens the device of its kind, which is the word before the colon.
 TEST(OpenDevice, GoesByTheTarget) {
   constexpr DeviceKind kinds[] = {{"host", makeDevice<host::HostDevice>},

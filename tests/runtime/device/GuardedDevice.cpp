@@ -146,21 +146,30 @@ void GuardedDevice::bind(const Program &program, const ProgramImage &image, Pois
   poison = asked;
   ThreadScope scope(options.threads);
   arena.allow(0, arena.pages(), Access::ReadWrite); // the library writes padding when it binds
+  slow.resize(static_cast<size_t>(program.slowBytes));
+  slowDefined.resize(slow.size());
   for (const GraphProgram &graph : program.graphs) {
     std::vector<Guarded> &bound = graphs.emplace_back();
+    copies.push_back(slowCopiesOf(graph, program.slowBytes));
     for (size_t i = 0; i < graph.commands.size(); ++i) {
       const Command &command = graph.commands[i];
       std::vector<Segment> dying;
       for (const Operand &dead : command.dying)
         std::ranges::move(bytesOf(dead, 0), std::back_inserter(dying));
+      const bool isCopy = isOfCopy(command);
       bound.push_back(
-          {host::BoundCommand(command, image, arena.view(), options.threads, Poison::None),
+          {isCopy ? host::BoundCommand(command, arena.view(), Poison::None, {})
+                  : host::BoundCommand(command, image, arena.view(), options.threads, Poison::None),
            footprintOf(graph, i, program.plan),
            {},
            {},
            std::move(dying),
            titleOf(graph, i)});
       Guarded &guarded = bound.back();
+      if (isCopy) {
+        guarded.copy = static_cast<size_t>(command.ints.at("copy").front());
+        guarded.isStart = command.op != kAwaitCopy;
+      }
       guarded.pages = pagesOf(guarded.allowed);
       guarded.gaps = gapsOf(guarded.pages, guarded.allowed);
     }
@@ -176,7 +185,10 @@ void GuardedDevice::run(size_t graph, std::span<CommandTime> times) {
   for (size_t i = 0; i < commands.size(); ++i) {
     auto begin = std::chrono::steady_clock::now();
     record({Record::Kind::Command, 0, 0, graph, i});
-    runGuarded(commands[i]);
+    if (commands[i].copy)
+      runCopy(commands[i], copies[graph][*commands[i].copy]);
+    else
+      runGuarded(commands[i]);
     if (!times.empty())
       times[i].seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -232,6 +244,40 @@ void GuardedDevice::runGuarded(const Guarded &guarded) {
   runOnce(guarded, before, secondRun);
   putBack(guarded.gaps, others);
   compareRuns(guarded, before, first);
+  dieWith(guarded);
+}
+
+/// A copy out is made at its start and must find the same bytes when it is awaited; a copy in is made when it is
+/// awaited, and from its start to there nothing is defined where it writes.
+void GuardedDevice::runCopy(const Guarded &guarded, const SlowCopy &copy) {
+  auto fail = [&](Bytes at, const std::string &what) {
+    throw Error::internal("guarded device: " + guarded.title + ": byte " + std::to_string(at) +
+                          " of the arena was written while the copy " + what + " it");
+  };
+  for (Bytes i = 0; i < copy.bytes; ++i) {
+    char &byte = arena.own()[copy.offset + i], &away = slow[copy.slowOffset + i];
+    uint8_t &isDefined = defined[copy.offset + i],
+            &isDefinedAway = slowDefined[copy.slowOffset + i];
+    if (copy.isOut && guarded.isStart) {
+      away = byte;
+      isDefinedAway = isDefined;
+    } else if (copy.isOut) {
+      if (isDefined != isDefinedAway || (isDefined && byte != away))
+        fail(copy.offset + i, "read");
+    } else if (guarded.isStart) {
+      byte = garbage(copy.offset + i, recorded.size(), firstRun);
+      isDefined = 0;
+    } else {
+      if (isDefined)
+        fail(copy.offset + i, "wrote");
+      byte = away;
+      isDefined = isDefinedAway;
+    }
+  }
+  dieWith(guarded);
+}
+
+void GuardedDevice::dieWith(const Guarded &guarded) {
   for (const Segment &dead : guarded.dying)
     for (Bytes at = dead.begin; at < dead.end; ++at) {
       arena.own()[at] = poison == Poison::Dying ? static_cast<char>(poisonByte)

@@ -17,6 +17,7 @@
 
 #include "runtime/device/Device.h"
 #include "runtime/device/Footprint.h"
+#include "runtime/format/SlowCopies.h"
 #include "runtime/host/BoundCommand.h"
 #include "tests/runtime/device/GuardedMemory.h"
 
@@ -55,6 +56,8 @@ private:
     std::vector<Segment> gaps;    ///< the bytes of `pages` that are not in `allowed`; no uses
     std::vector<Segment> dying;
     std::string title;
+    std::optional<size_t> copy; ///< its number, of a command that starts a copy or waits for it
+    bool isStart = false;
   };
 
   char *stage(Bytes offset, Bytes bytes) override;
@@ -65,6 +68,8 @@ private:
   Bytes lend(Bytes bytes, GuardedMemory::Access access);
   void record(const Record &record);
   void runGuarded(const Guarded &guarded);
+  void runCopy(const Guarded &guarded, const SlowCopy &copy);
+  void dieWith(const Guarded &guarded);
   void runOnce(const Guarded &guarded, const std::vector<char> &before, uint64_t run);
   void compareRuns(const Guarded &guarded, const std::vector<char> &before,
                    const std::vector<char> &first);
@@ -78,6 +83,9 @@ private:
   Poison poison = Poison::None;
   std::vector<uint8_t> defined; ///< by byte of the arena: written and not dead
   std::vector<std::vector<Guarded>> graphs;
+  std::vector<std::vector<SlowCopy>> copies; ///< by graph and number
+  std::vector<char> slow;                    ///< the slow memory
+  std::vector<uint8_t> slowDefined;          ///< by byte of it
   std::vector<Record> recorded;
 };
 

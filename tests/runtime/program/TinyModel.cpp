@@ -1,5 +1,7 @@
 #include "tests/runtime/program/TinyModel.h"
 
+#include "runtime/format/SlowCopies.h"
+
 #include <cmath>
 #include <utility>
 
@@ -156,6 +158,39 @@ Command kernel(int64_t index, const std::string &name, int64_t tasks,
   return command;
 }
 
+/// Takes the batch away behind the forward and the gradient behind the loss, both at once, and has them back
+/// for the update.
+void addCopies(Program &program, const Operand &x, const Operand &logits) {
+  auto copy = [](std::string_view op, const Operand &buffer, int64_t number, Bytes slowOffset) {
+    Command command;
+    command.op = command.kind = op;
+    command.name = number % 2 == 0 ? "the batch" : "the gradient";
+    command.operands = {buffer};
+    command.ints["copy"] = {number};
+    if (op != kAwaitCopy)
+      command.ints["slow_offset"] = {slowOffset};
+    return command;
+  };
+  const Bytes second = alignUp(storedBytes(x.layout, x.shape, x.dtype), kSlowAlignment);
+  program.slowBytes =
+      second + alignUp(storedBytes(logits.layout, logits.shape, logits.dtype), kSlowAlignment);
+  std::vector<Command> &commands = program.graphs[0].commands;
+  const Command forward = commands[0], loss = commands[1], update = commands[2];
+  commands = {forward,
+              copy(kCopyOut, x, 0, 0),
+              loss,
+              copy(kCopyOut, logits, 1, second),
+              copy(kAwaitCopy, x, 0, 0),
+              copy(kAwaitCopy, logits, 1, 0),
+              copy(kCopyIn, x, 2, 0),
+              copy(kCopyIn, logits, 3, second),
+              copy(kAwaitCopy, x, 2, 0),
+              copy(kAwaitCopy, logits, 3, 0),
+              update};
+  commands[4].dying = {x};
+  commands[5].dying = {logits};
+}
+
 /// The model's sizes, as constants of the executable.
 const Sizes *constantSizes(const TinyOptions &options) {
   static Sizes sizes;
@@ -223,6 +258,8 @@ Program makeTinyModel(const TinyOptions &options) {
                       kernel(lossKernel, "loss", 1, {shape, logits, y, loss})}}};
   program.graphs[0].commands[2].dying = {logits, x, lr, step, seed};
   program.graphs[1].commands[2].dying = {logits};
+  if (options.travels)
+    addCopies(program, x, logits);
 
   Plan &plan = program.plan;
   plan.model = "tiny";
@@ -231,7 +268,10 @@ Program makeTinyModel(const TinyOptions &options) {
   plan.lowerBoundBytes = arena.size();
   plan.status = "optimal";
   plan.outsideArenaBytes = 64 << 20;
-  plan.graphs = {arena.plan(GraphRole::Train, {"matmul", "loss", "update"}),
+  std::vector<std::string> steps;
+  for (const Command &command : program.graphs[0].commands)
+    steps.push_back(command.op == "kernel" ? command.name : command.op);
+  plan.graphs = {arena.plan(GraphRole::Train, steps),
                  arena.plan(GraphRole::Eval, {"matmul", "matmul", "loss"})};
   plan.livePeakBytes = plan.graphs[0].livePeakBytes;
   return program;

@@ -20,6 +20,8 @@ struct TinyOptions {
   int64_t features = 64;
   int64_t classes = 10; ///< outputs for mse
   bool regression = false;
+  bool travels =
+      false; ///< batch and gradient go to slow memory, in no folder, and back before the update
 };
 
 Program makeTinyModel(const TinyOptions &options);

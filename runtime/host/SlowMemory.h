@@ -1,0 +1,43 @@
+// The slow memory of a program on the host: a file, and the program's copies on its two lanes.
+#pragma once
+
+#include "runtime/device/Device.h"
+#include "runtime/slow/CopyLanes.h"
+
+#include <vector>
+
+namespace stow::host {
+
+/// What a command of a copy does.
+struct CopyStep {
+  slow::CopyLanes *lanes = nullptr;
+  size_t copy = 0; ///< the lanes' number
+  bool isStart = false;
+};
+
+class SlowMemory {
+public:
+  /// `arena` is where offset 0 lies. Throws Error(BadInput) where no folder is said, as SlowFile does, and
+  /// as slowCopiesOf() does.
+  SlowMemory(const Program &program, const SlowMemoryOptions &options, char *arena);
+
+  /// Of a command that is one of a copy.
+  CopyStep stepOf(const Command &command, size_t graph);
+
+  void cancel() { lanes.cancel(); }
+  double seconds(size_t graph, size_t copy) const {
+    return lanes.seconds(numbers.at(graph).at(copy));
+  }
+  SlowTraffic traffic() const;
+  Bytes outsideBytes() const; ///< that it takes beside the arena
+  std::vector<std::string> notes() const { return file.notes(); }
+
+private:
+  const slow::SlowFile file;
+  slow::CopyLanes lanes;
+  std::vector<std::vector<size_t>> numbers; ///< the lanes' of each graph's copies
+  Bytes bytesOut = 0;
+  int64_t copiesOut = 0;
+};
+
+} // namespace stow::host

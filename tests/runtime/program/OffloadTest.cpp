@@ -1,0 +1,206 @@
+// Runs of a program whose buffers travel to slow memory: losses, reports, and what can go wrong with a folder.
+#include "runtime/program/Cli.h"
+
+#include "runtime/data/Safetensors.h"
+#include "runtime/program/Instance.h"
+#include "tests/runtime/base/CountAllocations.h"
+#include "tests/runtime/data/DataFiles.h"
+#include "tests/runtime/program/TinyModel.h"
+#include "tests/runtime/slow/DiskFolder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+namespace stow::test {
+namespace {
+
+using namespace testfiles;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Result {
+  int code = 0;
+  std::string out, err;
+};
+
+class OffloadTest : public testing::Test {
+protected:
+  void SetUp() override { program.slowFolder = folder.path(); }
+  void TearDown() override { afterTinyStep = nullptr; }
+
+  Result run(const Program &program, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "./model");
+    std::vector<char *> argv;
+    for (std::string &argument : arguments)
+      argv.push_back(argument.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Result result;
+    result.code = stowMain(static_cast<int>(argv.size()), argv.data(), program, tinyImage());
+    result.out = testing::internal::GetCapturedStdout();
+    result.err = testing::internal::GetCapturedStderr();
+    return result;
+  }
+
+  Result train(const Program &program, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"train", "--data=" + digits, "--validation-split=0"});
+    return run(program, std::move(arguments));
+  }
+
+  /// Losses and weights after 20 steps.
+  std::string trained(const Program &program, std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--steps=20", "--log=" + log, "--save=" + weights});
+    const Result result = train(program, arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return readFile(log) + readFile(weights);
+  }
+
+  TempDir dir;
+  DiskFolder folder;
+  std::string digits = std::string(STOWAGE_SOURCE_DIR) + "/models/data/digits.npz";
+  Program program = makeTinyModel({.travels = true});
+  std::string weights = dir.path("w.safetensors"), log = dir.path("run.csv");
+};
+
+// Tests that what travels changes no bit, whenever its bytes move, also where buffers die behind their copies, and
+// that it leaves nothing in the folder.
+TEST_F(OffloadTest, ChangesNothing) {
+  const std::string expected = trained(makeTinyModel({}), {});
+  EXPECT_EQ(trained(program, {}), expected);
+  EXPECT_EQ(trained(program, {"--poison"}), expected);
+  EXPECT_EQ(trained(program, {"--threads=1", "--poison"}), expected);
+  EXPECT_EQ(trained(program, {"--check=early-copies", "--poison"}), expected);
+  EXPECT_EQ(trained(program, {"--check=late-copies", "--poison"}), expected);
+  EXPECT_EQ(trained(program, {"--check=canaries"}), expected);
+  EXPECT_EQ(trained(program, {"--offload-bandwidth=0.5,1"}), expected);
+  EXPECT_TRUE(folder.isEmpty());
+}
+
+// Tests that the folder of the run goes before the program's, and that the run says what has travelled.
+TEST_F(OffloadTest, SaysWhatHasTravelled) {
+  program.slowFolder = "/nonexistent";
+  const Result result = train(program, {"--steps=3", "--offload=" + folder.path()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nslow memory: a file in '" + folder.path() +
+                                    "' of 12.00 KiB (12288 bytes)\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nslow memory: 27.75 KiB (28416 bytes) out and 27.75 KiB "
+                                    "(28416 bytes) in, a file in '" +
+                                    folder.path() + "' of 12.00 KiB\n"));
+  EXPECT_THAT(train(makeTinyModel({}), {"--steps=3"}).out, Not(HasSubstr("slow memory")));
+}
+
+// Tests that a profile has the lanes' times beside those that the commands waited, and the predicted ones.
+TEST_F(OffloadTest, ProfilesCopies) {
+  program.plan.graphs[0].copies = PlannedCopies{9472, 9472, 0.25, 0.5, 9472};
+  const std::string file = dir.path("profile.json");
+  const Result result = train(program, {"--steps=8", "--profile=" + file});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              ContainsRegex("\n  copy_out +2 copies, +0.009 MiB, +[0-9.]+ ms per step on "
+                            "their lane +[0-9.]+ GB/s\n"));
+  EXPECT_THAT(result.out,
+              ContainsRegex("\n  waiting for them: [0-9.]+ ms per step, planned 500.0000, "
+                            "beside 250.0000 that are hidden\n"));
+  const auto copies = nlohmann::json::parse(readFile(file))["copies"];
+  ASSERT_EQ(copies.size(), 4u);
+  EXPECT_EQ(copies[1]["kind"], "copy_out");
+  EXPECT_EQ(copies[1]["name"], "the gradient");
+  EXPECT_EQ(copies[1]["bytes"], 1280);
+  EXPECT_GT(copies[3]["least_ms"], 0);
+}
+
+// Tests that steps with copies call the allocator no more often than without.
+TEST_F(OffloadTest, StepsDoNotAllocate) {
+  if (!allocationsAreCounted())
+    GTEST_SKIP() << "a sanitizer has replaced the allocator";
+  int64_t first = 0, last = 0;
+  afterTinyStep = [&](int64_t step) { (step == 1 ? first : last) = allocationsSoFar().calls; };
+  EXPECT_EQ(train(program, {"--steps=40", "--quiet", "--log=" + log}).code, 0);
+  EXPECT_EQ(last, first);
+}
+
+// Tests that folders that cannot hold what travels, and flags without effect, are refused.
+TEST_F(OffloadTest, RefusesFolders) {
+  const Program stays = makeTinyModel({});
+  makeTinyModel({.travels = true});
+  auto errorOf = [&](const Program &program, const std::string &flag) {
+    const Result result = train(program, {"--steps=3", flag});
+    EXPECT_EQ(result.code, 1) << result.out;
+    return result.err;
+  };
+  EXPECT_THAT(
+      errorOf(program, "--offload=/nonexistent"),
+      HasSubstr("error: cannot make the file of slow memory in '/nonexistent': No such file "
+                "or directory; name a folder on a disk with room: --offload=FOLDER"));
+  EXPECT_THAT(errorOf(stays, "--offload=" + folder.path()),
+              HasSubstr("error: --offload is about buffers that travel to slow memory, and of this "
+                        "program none does"));
+  EXPECT_THAT(errorOf(stays, "--check=late-copies"), HasSubstr("error: --check is about buffers"));
+  EXPECT_THAT(errorOf(program, "--offload-bandwidth=0"),
+              HasSubstr("error: --offload-bandwidth: expected gigabytes a second out and in"));
+  EXPECT_THAT(errorOf(program, "--check=copies"), HasSubstr("early-copies, late-copies"));
+  program.slowFolder.clear();
+  EXPECT_THAT(errorOf(program, "--quiet"),
+              HasSubstr("error: buffers of this program travel to 12.00 KiB (12288 bytes) of slow "
+                        "memory, and no folder is named for it; name one on a disk: "
+                        "--offload=FOLDER"));
+}
+
+// Tests that a disk that fails ends the step with one error that names file, node and what was found, and that the
+// save before it stays as it is.
+TEST_F(OffloadTest, AFailingDiskEndsTheStep) {
+  rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  auto *const previous = std::signal(SIGXFSZ, SIG_IGN);
+  afterTinyStep = [&](int64_t step) {
+    const rlimit tight = {4096, before.rlim_max};
+    if (step == 5)
+      setrlimit(RLIMIT_FSIZE, &tight);
+  };
+  const Result result = train(program, {"--steps=9", "--save=" + weights, "--save-every=3"});
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, previous);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("error: in step 6: copy_out of node 'the batch': slow memory in '" +
+                              folder.path() +
+                              "': expected to write 8192 bytes at 0, found 4096: File "
+                              "too large; "),
+                    HasSubstr("the save after step 3 is intact: go on with --resume")));
+  EXPECT_EQ(SafetensorsFile(weights).metadata().at("step"), "3");
+}
+
+// Tests that a killed run leaves nothing in the folder, and that a run that is stopped ends with its step.
+TEST_F(OffloadTest, EndsLeaveNothingBehind) {
+  const pid_t child = fork();
+  if (child == 0) {
+    afterTinyStep = [](int64_t step) {
+      if (step == 4)
+        kill(getpid(), SIGKILL);
+    };
+    train(program, {"--steps=9", "--threads=1"});
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  EXPECT_TRUE(folder.isEmpty());
+  afterTinyStep = [](int64_t step) {
+    if (step == 4)
+      std::raise(SIGTERM);
+  };
+  const Result result = train(program, {"--steps=9", "--save=" + weights});
+  EXPECT_EQ(result.code, 128 + SIGTERM) << result.err;
+  EXPECT_EQ(SafetensorsFile(weights).metadata().at("step"), "4");
+  EXPECT_TRUE(folder.isEmpty());
+}
+
+} // namespace
+} // namespace stow::test
