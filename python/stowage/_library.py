@@ -213,7 +213,7 @@ class Model:
     """One arena: the state of a training run and the two graphs that work on it. Used by one thread at a time."""
 
     def __init__(self, library: Library, seed: int = 0, threads: int = 0, poison: bool = False, weights: Optional[str] = None,
-                 aliases: "Sequence[tuple[str, str]]" = (), offload: Optional[str] = None) -> None:  # fmt: skip
+                 aliases: "Sequence[tuple[str, str]]" = (), offload: Any = None) -> None:  # fmt: skip
         """Parameters start at those of the file or folder `weights`, where it is given; `aliases` are further names of state. What
         travels to slow memory is kept in the folder `offload`, or in that of the compilation."""
         self.library = library

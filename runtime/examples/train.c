@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
   printf("%s: batch %lld, arena %lld bytes, %s\n", program.model, (long long)program.batch,
          (long long)program.arena_bytes, program.optimizer);
 
-  stowage_options options = {sizeof options, 7, 0, 0, NULL, NULL};
+  stowage_options options = {.size = sizeof options, .seed = 7};
   stowage_model *model = NULL;
   require(stowage_create(&options, &model), "create");
   stowage_tensor input, target, output;

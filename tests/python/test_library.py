@@ -294,6 +294,11 @@ class Digits(unittest.TestCase):
                 stowage.load(self.library)
         self.assertEqual(str(refused.exception), f"'{self.library}' has version {stated[1]} of the C interface, this package version 99; compile it again")
 
+    def test_a_folder_without_travellers(self) -> None:
+        """The folder for slow memory reaches the library, which says that nothing of this step travels."""
+        with self.assertRaisesRegex(stowage.StowageError, "--offload is about buffers that travel to slow memory, and of this program none does"):
+            stowage.load(self.library, offload=self.folder)
+
     def test_only_the_interface_is_visible(self) -> None:
         """What a library brings along cannot be mistaken for another's."""
         symbols = subprocess.run(["nm", "-D", "--defined-only", self.library], check=True, stdout=subprocess.PIPE, text=True)
