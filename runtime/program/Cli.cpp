@@ -7,6 +7,7 @@
 #include "runtime/base/Names.h"
 #include "runtime/base/Version.h"
 #include "runtime/format/PlanReport.h"
+#include "runtime/format/SlowCopies.h"
 #include "runtime/program/Evaluator.h"
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
@@ -205,6 +206,22 @@ void require(const std::string &value, const char *flag) {
     throw Error::badInput("--" + std::string(flag) + "=FILE is missing");
 }
 
+/// Whether the evaluation itself needs slow memory.
+bool travelsInEvaluation(const Program &program) {
+  return std::ranges::any_of(program.graphs, [](const GraphProgram &graph) {
+    return graph.role == GraphRole::Eval && std::ranges::any_of(graph.commands, isOfCopy);
+  });
+}
+
+/// The program without what only training takes: a folder for what travels there.
+Program withoutTravel(Program program) {
+  program.slowBytes = 0;
+  for (GraphProgram &graph : program.graphs)
+    if (graph.role != GraphRole::Eval)
+      graph.commands.clear();
+  return program;
+}
+
 int evaluate(const Program &program, ProgramImage image, const EvalOptions &options) {
   require(options.data, "data");
   require(options.weights, "weights");
@@ -224,7 +241,14 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   requireShapes(program, *samples);
   const WeightFiles weights(options.weights);
   const Restoration restoration(program, weights, Restore::Parameters);
-  Executor executor(program, image, {options.threads, options.poison, options.check, options.slow});
+  ExecutorOptions run{options.threads, options.poison, options.check, options.slow};
+  const bool isStill = program.slowBytes > 0 && !travelsInEvaluation(program);
+  if (isStill)
+    run = {options.threads,
+           options.poison,
+           options.check == RunCheck::Canaries ? RunCheck::Canaries : RunCheck::None,
+           {}};
+  Executor executor(isStill ? withoutTravel(program) : program, image, run);
   executor.initializeState(0, [&](size_t position) { return restoration.covers(position); });
   restoration.apply(executor);
   if (const std::optional<std::string> note = restoration.note())

@@ -96,6 +96,18 @@ TEST_F(OffloadTest, SaysWhatHasTravelled) {
   EXPECT_THAT(train(makeTinyModel({}), {"--steps=3"}).out, Not(HasSubstr("slow memory")));
 }
 
+// Tests that an evaluation, in which nothing travels, asks for no folder and gives what it gives without copies.
+TEST_F(OffloadTest, EvaluationNeedsNoFolder) {
+  trained(program, {});
+  program.slowFolder = "/nonexistent";
+  const std::vector<std::string> eval = {"eval", "--data=" + digits, "--weights=" + weights};
+  auto lineOf = [](const Result &result) { return result.out.substr(0, result.out.find('\n')); };
+  const Result expected = run(makeTinyModel({}), eval), found = run(program, eval);
+  ASSERT_EQ(found.code, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("test: loss "));
+  EXPECT_EQ(lineOf(found), lineOf(expected));
+}
+
 // Tests that a profile has the lanes' times beside those that the commands waited, and the predicted ones.
 TEST_F(OffloadTest, ProfilesCopies) {
   program.plan.graphs[0].copies = PlannedCopies{9472, 9472, 0.25, 0.5, 9472};
