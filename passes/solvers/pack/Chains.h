@@ -17,6 +17,10 @@
 // (ruin and recreate, Schrimpf et al. 2000, with a falling threshold of annealing). Heads and tails
 // of chains to judge insertions with are those of job shops (Werner and Winkler, 1995).
 //
+// What is put in or taken out is followed along the order: a block that meets no section whose skyline
+// is another one keeps its chain, and where there is no such section left, so do all further ones. Work
+// is counted as for a look at all of them, so that how far one had to look decides nothing.
+//
 // For rectangles of one alignment without fixed offsets. Sizes count rounded up to it, but for
 // what lies on top.
 #pragma once
