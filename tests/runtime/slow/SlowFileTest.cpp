@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 #include "tests/runtime/slow/DiskFolder.h"
+#include "tests/runtime/slow/FailingCalls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -121,6 +122,55 @@ TEST(SlowFileTest, NoticesAShortFile) {
   EXPECT_THAT(errorOf([&] { file.read(2 * page, read.get(), 2 * page); }),
               HasSubstr("expected to read 8192 bytes at 8192, found 4096: the file is shorter than "
                         "what was reserved"));
+}
+
+/// Calls fail while an object lives.
+class Failing {
+public:
+  explicit Failing(const test::FailingCalls &calls) { test::failingCalls = calls; }
+  ~Failing() { test::failingCalls = {}; }
+};
+
+// Tests file systems that lack something: files without names, O_DIRECT at once or at the first write, room that is
+// reserved. The file holds bytes all the same, nothing is seen in the folder, and a note says what is different.
+TEST(SlowFileTest, GetsAlongWithLess) {
+  auto notesWith = [](const test::FailingCalls &calls, bool isDirect) {
+    const Failing failing(calls);
+    test::DiskFolder folder;
+    const SlowFile file(folder.path(), 8 * page);
+    EXPECT_TRUE(folder.isEmpty());
+    EXPECT_TRUE(file.isDirect() == isDirect || file.isInMemory());
+    const Pages a = pagesOf('a', 2), read = pagesOf(0, 2);
+    file.write(6 * page, a.get(), 2 * page);
+    file.read(6 * page, read.get(), 2 * page);
+    EXPECT_EQ(std::string(read.get(), 2 * page), std::string(2 * page, 'a'));
+    return file.isInMemory() ? "" : testing::PrintToString(file.notes());
+  };
+  if (notesWith({}, true).empty())
+    GTEST_SKIP() << "temporary files lie in memory here";
+  EXPECT_EQ(notesWith({}, true), "{}");
+  EXPECT_EQ(notesWith({.nameless = EOPNOTSUPP}, true), "{}");
+  EXPECT_THAT(notesWith({.direct = EINVAL}, false),
+              HasSubstr("has no O_DIRECT: copies pass through the page cache"));
+  EXPECT_THAT(notesWith({.directWrite = EINVAL}, false), HasSubstr("has no O_DIRECT"));
+  EXPECT_THAT(notesWith({.reserve = EOPNOTSUPP}, true), HasSubstr("reserves no room"));
+}
+
+// Tests that room that is gone when it is reserved, quotas and a disk that fails are told as what they are.
+TEST(SlowFileTest, NamesWhatFails) {
+  test::DiskFolder folder;
+  auto refusalWith = [&](int reserve) {
+    const Failing failing({.reserve = reserve});
+    return errorOf([&] { SlowFile(folder.path(), 8 * page); });
+  };
+  EXPECT_THAT(refusalWith(ENOSPC), HasSubstr("needs 32.00 KiB (32768 bytes), but there is "));
+  EXPECT_THAT(refusalWith(EDQUOT), HasSubstr("but the quota of this user leaves less"));
+  EXPECT_THAT(refusalWith(EIO), HasSubstr("but it cannot be reserved: Input/output error"));
+  const SlowFile file(folder.path(), 8 * page);
+  const Failing failing({.read = EIO});
+  const Pages read = pagesOf(0, 1);
+  EXPECT_THAT(errorOf([&] { file.read(page, read.get(), page); }),
+              HasSubstr("expected to read 4096 bytes at 4096, found 0: Input/output error"));
 }
 
 // Tests that memory that calls itself a folder is called memory.
