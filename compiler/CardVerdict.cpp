@@ -58,7 +58,7 @@ void addEager(Verdict &verdict, mlir::MLIRContext &context, const CompileOptions
   program->accumulates = variant.batches > 1;
   const eager::Device device = options.target == "host" ? eager::Device::Cpu : eager::Device::Cuda;
   verdict.eagerBytes = eager::peakOf(*program, options.optimizer, device);
-  if (options.precision != Precision::F32)
+  if (options.precision != Precision::F32 && !program->isInHalves)
     verdict.eagerTypes = "float32";
   if (const std::vector<std::string> unknown = eager::unknownOperators(*program); !unknown.empty())
     verdict.eagerNote = "about, as what autograd keeps of these operators is not known here: " +

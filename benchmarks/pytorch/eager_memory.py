@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What Stowage says that PyTorch eager takes, beside the live tensors of a step that PyTorch runs.
 
-  eager_memory.py --stowage=build/release/bin/stowage [NAME...]
+  eager_memory.py --stowage=build/release/bin/stowage [--dtype=bfloat16] [NAME...]
 
 Each model takes two steps on this processor while every operator below autograd is seen (peak_memory.py): the peak is the second one's.
 Beside it stands `pytorch_eager_bytes` of the plan of the exported module. Prints a row per model and optimizer, and fails where they differ
-by more than 5 %. Run in the environment of scripts/install.sh python.
+by more than 5 %. With --dtype modules and their inputs are in that type. Run in the environment of scripts/install.sh python.
 """
 
 import argparse
@@ -26,6 +26,7 @@ import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from models import Case, Output, classifier, images, tokens  # noqa: E402
 from peak_memory import steady_peak  # noqa: E402
+from stowage import _types  # noqa: E402
 
 OPTIMIZERS = {
     "sgd:lr=0.01,momentum=0.9": lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.9),
@@ -119,6 +120,7 @@ def measured(case: Case, optimizer: Any) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stowage", default=os.environ.get("STOWAGE_BINARY"))
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("names", nargs="*", help=", ".join(CASES))
     args = parser.parse_args()
     worst = 0.0
@@ -126,6 +128,9 @@ def main() -> None:
     for name in args.names or CASES:
         torch.manual_seed(0)
         case = CASES[name]()
+        if args.dtype != "float32":
+            case.module.to(getattr(torch, args.dtype))
+            case.inputs = {key: _types.taken_by({"": args.dtype})(value) for key, value in case.inputs.items()}
         for text, make in OPTIMIZERS.items():
             plan = stowage.plan(case.module, tuple(case.inputs.values()), loss=f"cross-entropy:class-axis={case.class_axis}", optimizer=text,
                                 card="1024GiB", recompute="none", threads=2, binary=args.stowage)  # fmt: skip

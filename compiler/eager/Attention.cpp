@@ -2,6 +2,7 @@
 
 #include "compiler/eager/Operators.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace stow::eager {
@@ -10,10 +11,12 @@ namespace {
 /// The calls of at::_scaled_dot_product_attention_math.
 class Expansion {
 public:
-  Expansion(Program &program, const Call &call) : program(program), call(call) {}
+  Expansion(Program &program, const Call &call)
+      : program(program), call(call), isNarrow(program.tensors[call.reads[0]].width < 4) {}
 
   void run() {
-    const size_t query = call.reads[0], key = call.reads[1], value = call.reads[2];
+    const size_t query = widened(call.reads[0]), key = widened(call.reads[1]),
+                 value = widened(call.reads[2]);
     const Shape shape = program.tensors[query].shape;
     Shape turned = program.tensors[key].shape;
     const size_t scaledQuery = add("mul", {query}, shape), scaledKey = add("mul", {key}, turned);
@@ -27,21 +30,34 @@ public:
     weights = add("softmax", {weights}, square);
     if (call.rate > 0)
       weights = add("dropout", {weights}, square);
-    program.calls.push_back({"matmul", {weights, value}, call.results, {}});
+    if (!isNarrow) {
+      program.calls.push_back({"matmul", {weights, value}, call.results, {}});
+      return;
+    }
+    const size_t product =
+        add("matmul", {weights, value}, program.tensors[call.results.front()].shape);
+    program.calls.push_back({"_to_copy", {product}, call.results, {}});
   }
 
 private:
   size_t add(std::string op, std::vector<size_t> reads, const Shape &shape,
              std::vector<int64_t> dimensions = {}) {
-    program.tensors.push_back(
-        {op, shape, program.tensors[call.reads[0]].width, Tensor::Kind::Result});
+    program.tensors.push_back({op, shape,
+                               std::max<int64_t>(program.tensors[call.reads[0]].width, 4),
+                               Tensor::Kind::Result});
     program.calls.push_back(
         {std::move(op), std::move(reads), {program.tensors.size() - 1}, std::move(dimensions)});
     return program.tensors.size() - 1;
   }
 
+  /// Operands in 16 bits are turned into float32 first.
+  size_t widened(size_t operand) {
+    return isNarrow ? add("_to_copy", {operand}, Shape(program.tensors[operand].shape)) : operand;
+  }
+
   Program &program;
   const Call &call;
+  const bool isNarrow;
 };
 
 } // namespace

@@ -36,6 +36,7 @@ struct Program {
   std::vector<Call> calls;
   size_t loss = 0;          ///< the tensor that the backward begins at
   bool accumulates = false; ///< a step is several runs: gradients are there before the last
+  bool isInHalves = false;  ///< the module is in 16 bits, and so are its tensors here
 };
 
 /// Where it runs: kernels save other tensors on a GPU, and optimizers update all parameters at once.

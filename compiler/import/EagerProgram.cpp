@@ -138,6 +138,7 @@ public:
     for (const Group &group : groups)
       addCall(group);
     addLoss(loss, lossOutput);
+    program.isInHalves = model.signature && !model.signature->types.empty();
     return std::move(program);
   }
 
@@ -195,8 +196,9 @@ private:
     const auto width = shapes.widths.find(name);
     if (shape == shapes.shapes.end() || width == shapes.widths.end())
       return std::nullopt;
+    const bool isHalf = model.signature && model.signature->types.count(name);
     numbers.emplace(name, program.tensors.size());
-    program.tensors.push_back({name, shape->second, width->second, kind});
+    program.tensors.push_back({name, shape->second, isHalf ? 2 : width->second, kind});
     return program.tensors.size() - 1;
   }
 

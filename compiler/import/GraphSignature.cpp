@@ -145,7 +145,7 @@ std::map<std::string, std::string> parseStoredTypes(const std::string &text) {
     if (entry.second != "bfloat16" && entry.second != "float16")
       throw Error::badInput(
           absl::StrCat("its list of stored types has the line '", line,
-                       "'; expected a parameter and bfloat16 or float16, a tab between them"));
+                       "'; expected a name and bfloat16 or float16, a tab between them"));
     result.insert(entry);
   }
   return result;

@@ -36,6 +36,8 @@ struct GraphSignature {
       frozen; ///< parameters that ask for no gradient, as stowage.export lists them
   std::map<std::string, std::string>
       stored; ///< bfloat16 or float16, where the module keeps a parameter in less than the file
+  /// Of all values of the file, those that the module has in 16 bits, likewise; those of a module in float32 are not listed.
+  std::map<std::string, std::string> types;
   /// Outputs of the file that are next values of buffers, with the buffers' names, as stowage.export
   /// lists them: "OUTPUT BUFFER", tabs between, a line each.
   std::map<std::string, std::string> nextValues;
@@ -62,7 +64,7 @@ GraphSignature parseGraphSignature(std::string_view text);
 std::map<std::string, std::string> parseNextValues(const std::string &text,
                                                    const GraphSignature &signature);
 
-/// Reads GraphSignature::stored, lines of "PARAMETER TYPE" with a tab between them; types are bfloat16 and float16.
+/// Reads GraphSignature::stored and types, lines of "NAME TYPE" with a tab between them; types are bfloat16 and float16.
 /// Throws Error(BadInput) for a line of another form.
 std::map<std::string, std::string> parseStoredTypes(const std::string &text);
 

@@ -417,8 +417,10 @@ Node Loader::node(::onnx::NodeProto &proto, int index) const {
 
 std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto) const {
   std::optional<GraphSignature> result;
-  std::map<std::string, std::string> lists = {
-      {"stowage.frozen", ""}, {"stowage.next_values", ""}, {"stowage.stored", ""}};
+  std::map<std::string, std::string> lists = {{"stowage.frozen", ""},
+                                              {"stowage.next_values", ""},
+                                              {"stowage.stored", ""},
+                                              {"stowage.types", ""}};
   bool keepsModes = false;
   forEachMetadata(proto, kGraphMetadata, [&](const std::string &key, const std::string &value) {
     const auto list = lists.find(key);
@@ -441,6 +443,7 @@ std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto)
     try {
       result->nextValues = parseNextValues(lists["stowage.next_values"], *result);
       result->stored = parseStoredTypes(lists["stowage.stored"]);
+      result->types = parseStoredTypes(lists["stowage.types"]);
     } catch (const Error &error) {
       fail(error.what());
     }

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 
-from . import _attention, _buffers, _strides
+from . import _attention, _buffers, _strides, _types
 from ._complex import without_complex
 from ._custom_gradients import CustomGradients, hooks_of
 from ._decisions import Decisions, needs_values
@@ -312,8 +312,8 @@ def _root_cause(error: BaseException) -> BaseException:
 
 
 @contextlib.contextmanager
-def _training_programs() -> "Iterator[None]":
-    """torch.onnx.export on programs as `_for_training` leaves them."""
+def _training_programs(has_halves: bool) -> "Iterator[None]":
+    """torch.onnx.export on programs as `_for_training` leaves them, in float32."""
     import torch
 
     make = torch.export.export
@@ -321,6 +321,8 @@ def _training_programs() -> "Iterator[None]":
     def export(*arguments: Any, **named: Any) -> Any:
         with captured_once():
             program = make(*arguments, **named)
+        if has_halves:
+            _types.in_float32(program)
         return _for_training(program)
 
     with mock.patch.object(torch.export, "export", export):
@@ -406,24 +408,16 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     inputs of the file, and check=False is expected. Of a module in 16 bits the file is in float32, and says what the module keeps.
     """
     _needs_torch()
-    stored, settings = stored_types(module), (path, dynamic_batch, dynamic_length, opset, check, tolerance, binary)
-    if not stored or lacks_weights(module):
-        return _export(module, example_inputs, stored, *settings)
-    with widened(module):
-        return _export(module, map_tensors(example_inputs, in_float32, in_float32), stored, *settings)
-
-
-def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: Any, dynamic_batch: bool,
-            dynamic_length: "Optional[str]", opset: int, check: bool, tolerance: float, binary: Any) -> "Optional[Any]":  # fmt: skip
     import torch
 
-    without_values = lacks_weights(module)
+    stored, without_values = stored_types(module), lacks_weights(module)
     if without_values:
         if check:
             raise ExportError("the module is without values (on the meta device, or of fake tensors), and nothing can be compared with it; "
                               "expected check=False: the file's weights are then inputs, of which stowage plan needs no more than the shapes")  # fmt: skip
         example_inputs = map_tensors(example_inputs, without_value, without_value)
-    arguments, named = example_arguments(example_inputs)
+    taken = _types.taken_by(stored)
+    arguments, named = map_tensors(example_arguments(example_inputs), taken, taken)
     export_arguments, export_named, shapes = arguments, named, None
     if dynamic_batch:
         if batch_of(arguments, named) == 1:
@@ -440,7 +434,7 @@ def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: An
 
     def write() -> Any:
         try:
-            with training_mode(module), warnings.catch_warnings(), _training_programs(), custom.recorded(), exportable(), \
+            with training_mode(module), warnings.catch_warnings(), _training_programs(bool(stored)), custom.recorded(), exportable(), \
                  decisions.replayed(), quiet_exporter(), _buffers.kept_by_exporter(), traced_once(), on_meta(module) if without_values else contextlib.nullcontext():  # fmt: skip
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
@@ -473,18 +467,21 @@ def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: An
         raise ExportError(f"the backward of {', '.join(kind.__qualname__ for kind in custom.used)} is written in Python, and whether a file "
                           "can hold it, only values show; expected a module with its weights")  # fmt: skip
     if custom.used:
-        _classify(custom, module, arguments, named)
+        with widened(module):
+            _classify(custom, module, *map_tensors((arguments, named), in_float32, in_float32))
         if custom.products:
             program = write()
     for words in decisions.words():
         warnings.warn(words, StowageWarning, stacklevel=caller_level())
     if without_values:
         weights_as_inputs(program, module)
+    typed = _types.typed_values(program)
     _rename_values(program.model)
     _tidy(program.model)
     define(program)
     _name_outputs(program)
     _name_frozen(program, module, stored)
+    _types.write_types(program, typed)
     _buffers.name_next_values(program, module)
     _state_modes(program)
     bytes_of_state = sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values() if not has_no_values(tensor))
@@ -497,7 +494,8 @@ def _export(module: Any, example_inputs: Any, stored: "dict[str, str]", path: An
         return None
     from ._check import check as compare
 
-    report = compare(module, example_inputs, path, tolerance=tolerance, binary=binary)
+    with widened(module):
+        report = compare(module, map_tensors(example_inputs, in_float32, in_float32), path, tolerance=tolerance, binary=binary)
     if not report.ok:
         raise ExportError(f"{path} does not compute what the module computes:\n{report}")
     return report

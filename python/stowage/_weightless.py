@@ -24,8 +24,7 @@ def without_value(tensor: Any) -> Any:
 
     if not isinstance(tensor, torch.Tensor):
         return tensor
-    dtype = torch.float32 if str(tensor.dtype) in HALVES else tensor.dtype
-    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=dtype, device="meta", requires_grad=tensor.requires_grad)
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
 
 
 def stored_precision(module: Any) -> "str | None":

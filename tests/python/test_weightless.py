@@ -59,6 +59,31 @@ class Weightless(unittest.TestCase):
         self.same(stowage.plan(self.meta, torch.zeros(4, 12, dtype=torch.long, device="meta"), **SETTINGS))
         self.assertTrue(all(tensor.is_meta for tensor in self.meta.state_dict().values()))
 
+    def test_pytorch_in_the_types_of_the_module(self) -> None:
+        """What eager takes for a module in 16 bits: half of everything but what the module itself computes in float32."""
+
+        class Wide(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.first, self.second, self.last = nn.Linear(64, 512), nn.Linear(512, 512), nn.Linear(512, 8)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                inner = self.second(self.first(x).relu())
+                return self.last(torch.tanh(inner.float()).to(inner.dtype))
+
+        settings = {"loss": "cross-entropy", "card": "24GiB", "threads": 2, "recompute": "none"}
+        whole, x = Wide(), torch.zeros(2048, 64)
+        wide = stowage.plan(whole, x, **settings).verdict
+        half = stowage.plan(whole.to(torch.bfloat16), x.to(torch.bfloat16), **settings).verdict
+        self.assertEqual((wide.pytorch_eager_types, half.pytorch_eager_types), ("", ""))
+        # The tanh keeps its result in float32, and at its backward there are two gradients of that type.
+        tanh = 2048 * 512 * 4
+        self.assertAlmostEqual(half.pytorch_eager_bytes, wide.pytorch_eager_bytes / 2 + 3 * tanh / 2, delta=tanh / 8)
+        self.assertEqual(stowage.plan(Wide(), x, precision="bf16", **settings).verdict.pytorch_eager_types, "float32")
+        # Arrays have no type of 16 bits: inputs in float32 are taken in the module's.
+        again = stowage.plan(whole, x.numpy(), **settings).verdict
+        self.assertEqual(again.pytorch_eager_bytes, half.pytorch_eager_bytes)
+
     def test_fake(self) -> None:
         with FakeTensorMode():
             fake = Tiny()

@@ -110,6 +110,24 @@ TEST(ReplayTest, AttentionWithADropoutHasNoFusedKernelOnACpu) {
   EXPECT_EQ(attention(0.1).peak("sgd", Device::Cuda), attention(0).peak("sgd", Device::Cuda));
 }
 
+TEST(ReplayTest, AttentionWithoutAFusedKernelComputesInFloat32) {
+  auto peak = [](int64_t width) {
+    Builder net;
+    const Shape shape = {1, 1, 64, 2};
+    const size_t q = net.tensor(Kind::Parameter, shape), k = net.tensor(Kind::Parameter, shape),
+                 v = net.tensor(Kind::Parameter, shape);
+    const size_t seen =
+        net.call("scaled_dot_product_attention", {q, k, v}, shape, {}, /*rate=*/0.1);
+    for (eager::Tensor &tensor : net.program.tensors)
+      tensor.width = width;
+    net.call("sum", {seen}, {});
+    return net.peak();
+  };
+  // Scores and weights, 64 x 64, are by far the most; the copies in float32 of three operands come on top.
+  EXPECT_GT(peak(2), peak(4));
+  EXPECT_LT(peak(2), peak(4) + 4 * 64 * 2 * 4);
+}
+
 TEST(ReplayTest, UnknownOperatorsAreNamed) {
   Builder net = dense();
   EXPECT_THAT(unknownOperators(net.program), testing::IsEmpty());
