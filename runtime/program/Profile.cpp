@@ -171,8 +171,9 @@ std::string Profile::ofCopies() const {
         bytes += static_cast<double>(copy.bytes);
         ms += perStep(copy.time.seconds);
       }
-    text += format("  %-8s %5lld copies, %10.3f MiB, %11.4f ms per step on their lane%s GB/s\n",
-                   std::string(kind).c_str(), count, bytes / 1048576, ms, rate(bytes, ms).c_str());
+    text += format(
+        "  %-8s %5lld copies, %10.3f MiB, %11.4f ms per step on their lane, %8.3f GB/s\n",
+        std::string(kind).c_str(), count, bytes / 1048576, ms, ms > 0 ? bytes / ms / 1e6 : 0);
   }
   double waited = 0;
   for (size_t i = 0; i < commands.size(); ++i)

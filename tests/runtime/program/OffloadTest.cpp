@@ -116,7 +116,7 @@ TEST_F(OffloadTest, ProfilesCopies) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out,
               ContainsRegex("\n  copy_out +2 copies, +0.009 MiB, +[0-9.]+ ms per step on "
-                            "their lane +[0-9.]+ GB/s\n"));
+                            "their lane, +[0-9.]+ GB/s\n"));
   EXPECT_THAT(result.out,
               ContainsRegex("\n  waiting for them: [0-9.]+ ms per step, planned 500.0000, "
                             "beside 250.0000 that are hidden\n"));
