@@ -4,8 +4,10 @@
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 
+#include "ir/StowOffloadOps.h"
 #include "ir/plan/pack/Bound.h"
 #include "runtime/base/Error.h"
+#include "runtime/format/SlowCopies.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -116,12 +118,13 @@ private:
     const Bytes state = persistent;
     if (hasWorkspace())
       persistent = alignUp(persistent, forWorkspaces());
-    Bytes arenaBytes = persistent, bound = state, logical = logicalState;
+    Bytes arenaBytes = persistent, bound = state, logical = logicalState, slowBytes = 0;
     for (auto graph : module.getOps<func::FuncOp>()) {
       auto [height, lower, logicalLower] = packGraph(graph, persistent, stateOffsets);
       arenaBytes = std::max(arenaBytes, persistent + height);
       bound = std::max(bound, state + lower);
       logical = std::max(logical, logicalState + logicalLower);
+      slowBytes = std::max(slowBytes, packSlowMemory(graph));
       graph->setAttr(kLowerBoundAttr, Builder(graph).getI64IntegerAttr(state + lower));
     }
     Builder builder(&getContext());
@@ -133,6 +136,9 @@ private:
     module->removeAttr(kWorkspaceAlignmentAttr);
     if (forWorkspaces() != alignment)
       module->setAttr(kWorkspaceAlignmentAttr, builder.getI64IntegerAttr(forWorkspaces()));
+    module->removeAttr(kSlowBytesAttr);
+    if (slowBytes > 0)
+      module->setAttr(kSlowBytesAttr, builder.getI64IntegerAttr(slowBytes));
     module->setAttr(kFormAttr, builder.getStringAttr("placed"));
   }
 
@@ -148,6 +154,32 @@ private:
 
   StringRef nameOf(func::FuncOp graph, BlockArgument argument) {
     return graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr).getValue();
+  }
+
+  /// What travels gets its place in slow memory, which is packed as the arena is: bytes are taken from the copy out to the
+  /// last await of a copy in, as long as the token lives. Returns the bytes that are taken.
+  Bytes packSlowMemory(func::FuncOp graph) {
+    const Liveness liveness(graph);
+    pack::Problem problem;
+    const SmallVector<CopyOutOp> copies = llvm::to_vector(graph.getOps<CopyOutOp>());
+    for (CopyOutOp copy : copies) {
+      const Storage &token = liveness.storages()[liveness.storageOf(copy.getToken())];
+      pack::Buffer &buffer = problem.buffers.emplace_back();
+      buffer.name = absl::StrCat("copy", problem.buffers.size() - 1);
+      buffer.life = {token.begin, token.end};
+      buffer.size = alignUp(copiedBytes(copy), kSlowAlignment);
+      buffer.alignment = kSlowAlignment;
+    }
+    if (copies.empty())
+      return 0;
+    pack::PackOptions options;
+    options.workBudget = work;
+    options.explain = false;
+    const pack::PackResult packed = pack::packBuffers(problem, options);
+    Builder builder(&getContext());
+    for (auto [copy, offset] : llvm::zip_equal(copies, packed.solution->offsets))
+      copy->setAttr(kSlowOffsetAttr, builder.getI64IntegerAttr(offset));
+    return packed.solution->height;
   }
 
   struct Region {

@@ -91,6 +91,8 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
     result, none in two concats; slices that are views have their operand's strides; nothing else has
     a layout with gaps, but views of the same runs. What overwrites a part overwrites the whole.
     O6: a view sees the elements of its operand in the same order.
+    O7: one await_out waits for every copy_out, one await_in for every copy_in, and nothing else reads what a copy_in brings,
+    nor a token that is no copy or await.
 
     Requires: any module.
 
@@ -121,7 +123,10 @@ def VerifyPlacedPass : Pass<"stow-verify-placed", "::mlir::ModuleOp"> {
     launch writes, scratch too, or writes what one touches;
     P8: what may come at `stow.next_offset` from the op with `stow.next_inputs` on is not whole at the graph's end,
     takes bytes that are read behind that op, or lies on an argument of any graph; or there are places without
-    such an op, two of these, or one that begins no launch.
+    such an op, two of these, or one that begins no launch;
+    P9: a buffer is written between a copy_out of it and its await, or read or written between a copy_in and its await; a copy is not
+    awaited, or twice; what a copy_in fetches has been overwritten in slow memory, or is while a copy is under way there; or a copy_out
+    has no whole blocks of `stow.slow_bytes` at its `stow.slow_offset`.
 
     Parts of concats need not be aligned. It shares no code with the passes that decide storage.
 

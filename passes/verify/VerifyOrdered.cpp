@@ -1,5 +1,6 @@
 // Checks the ordered form: only what launches or is a view, state bound, in-place marks sound.
 #include "ir/StowKernelOps.h"
+#include "ir/StowOffloadOps.h"
 #include "ir/StowShapeOps.h"
 #include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
@@ -81,7 +82,7 @@ public:
     bool ok = true;
     for (Operation &op : graph.getBody().front()) {
       ok &= succeeded(checkKind(op)) && succeeded(checkReads(op)) && succeeded(checkMarks(op)) &&
-            succeeded(checkInside(op));
+            succeeded(checkInside(op)) && succeeded(checkCopy(op));
       for (OpResult result : op.getResults())
         define(op, result);
     }
@@ -99,6 +100,23 @@ private:
                               << sharing.partIn(&op).getType()
                               << " lie in another order than those of "
                               << sharing.wholeIn(&op).getType() << "; run stow-assign-layouts";
+    return success();
+  }
+
+  LogicalResult checkCopy(Operation &op) { // O7
+    if (auto in = dyn_cast<CopyInOp>(op))
+      return in.getComing().hasOneUse() && isa<AwaitInOp>(*in.getComing().user_begin())
+                 ? success()
+                 : LogicalResult(op.emitError() << "expects one await_in to wait for what it "
+                                                   "brings, and nothing else to read that");
+    auto out = dyn_cast<CopyOutOp>(op);
+    if (!out)
+      return success();
+    const auto waiting = llvm::count_if(out.getToken().getUsers(), llvm::IsaPred<AwaitOutOp>);
+    if (waiting != 1)
+      return op.emitError() << "is awaited " << waiting << " times; expected once";
+    if (!llvm::all_of(out.getToken().getUsers(), llvm::IsaPred<AwaitOutOp, CopyInOp, AwaitInOp>))
+      return op.emitError() << "makes a token that an op reads which is no copy or await";
     return success();
   }
 

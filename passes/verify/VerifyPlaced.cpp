@@ -6,19 +6,17 @@
 //   bytes  0        64            192        256
 //          | weight | activation 3 | (free)   |        events: weight, activation 3
 //
-// What lies inside a larger tensor is a comb: runs of `width` bytes, repeated at one or more
-// levels.
+// What lies inside a larger tensor is a comb (ArenaContent.h).
 //
-//   concat of a (2 columns) and b (1):   aab aab aab aab      a: width 2, 4 times every 3 bytes
-//   b itself a concat of rows c and d:   aac aac aad aad      c: width 1, 2 times every 3 bytes
-//
-// Whether two combs share a byte is answered exactly, whatever their levels.
+// A copy touches its buffer at any time between its start and its await, so that nothing else may touch it
+// there: a copy out is in flight over bytes that are read, a copy in over bytes that are written. Slow memory
+// is followed as the arena is, a write of it for each copy out.
+#include "passes/verify/CopyReplay.h"
 #include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
 
 #include "llvm/ADT/StringMap.h"
 
-#include <map>
 #include <optional>
 
 using namespace mlir;
@@ -28,135 +26,6 @@ namespace stow {
 #include "passes/verify/Passes.h.inc"
 
 namespace {
-
-/// A comb: `levels[0].count` copies, `levels[0].stride` bytes apart, of what the further levels
-/// say, down to runs of `width` bytes. A copy ends before the next one begins. A dense tensor is
-/// one run.
-struct Comb {
-  struct Level {
-    int64_t stride = 0, count = 0;
-    bool operator==(const Level &) const = default;
-  };
-
-  int64_t begin = 0, end = 0, width = 0;
-  SmallVector<Level, 2> levels = {};
-
-  bool operator==(const Comb &) const = default;
-  bool isDense() const { return levels.empty(); }
-  bool isEmpty() const { return begin == end; }
-
-  bool overlaps(const Comb &other) const {
-    return !isEmpty() && !other.isEmpty() &&
-           meet(levels, width, other.levels, other.width, begin - other.begin);
-  }
-
-private:
-  static int64_t extent(ArrayRef<Level> levels, int64_t width) {
-    for (const Level &level : levels)
-      width += (level.count - 1) * level.stride;
-    return width;
-  }
-  static int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
-
-  /// True when two combs share a byte, the left one beginning `distance` bytes behind the right
-  /// one.
-  static bool meet(ArrayRef<Level> left, int64_t leftWidth, ArrayRef<Level> right,
-                   int64_t rightWidth, int64_t distance) {
-    if (distance >= extent(right, rightWidth) || -distance >= extent(left, leftWidth))
-      return false;
-    if (left.empty() && right.empty())
-      return true;
-    if (left.empty() || (!right.empty() && right.front().stride > left.front().stride))
-      return meet(right, rightWidth, left, leftWidth, -distance);
-    // Copies of the left one, or, where both repeat alike, differences of copies: the pair of the
-    // i-th and the j-th is like all others with the same i - j.
-    const auto [stride, count] = left.front();
-    left = left.drop_front();
-    int64_t first = 0;
-    if (!right.empty() && right.front().stride == stride) {
-      first = 1 - right.front().count;
-      right = right.drop_front();
-    }
-    first = std::max(first, floorDivide(-extent(left, leftWidth) - distance, stride) + 1);
-    const int64_t last =
-        std::min(count - 1, floorDivide(extent(right, rightWidth) - 1 - distance, stride));
-    for (int64_t copy = first; copy <= last; ++copy)
-      if (meet(left, leftWidth, right, rightWidth, distance + copy * stride))
-        return true;
-    return false;
-  }
-};
-
-/// Number of a write.
-using Event = size_t;
-
-/// Which writes are still whole.
-class ArenaContent {
-public:
-  Event write(Comb comb) {
-    Event event = whole.size();
-    whole.push_back(true);
-    end(comb);
-    if (comb.isEmpty())
-      return event;
-    if (comb.isDense())
-      dense[comb.begin] = {comb.end, event};
-    else
-      combs.push_back({comb, event});
-    return event;
-  }
-
-  bool isWhole(Event event) const { return whole[event]; }
-
-  /// The event alive at the lowest byte that `comb` touches; dense ones come first.
-  std::optional<Event> met(const Comb &comb) const {
-    auto piece = dense.upper_bound(comb.begin);
-    if (piece != dense.begin())
-      --piece;
-    for (; piece != dense.end() && piece->first < comb.end; ++piece)
-      if (comb.overlaps(combOf(*piece)))
-        return piece->second.event;
-    for (const auto &[other, event] : combs)
-      if (other.overlaps(comb))
-        return event;
-    return std::nullopt;
-  }
-
-private:
-  struct Dense {
-    int64_t end;
-    Event event;
-  };
-
-  static Comb combOf(const std::pair<const int64_t, Dense> &piece) {
-    return {piece.first, piece.second.end, piece.second.end - piece.first};
-  }
-
-  /// Ends every event that `comb` touches. Dense events alive never overlap each other.
-  void end(const Comb &comb) {
-    auto piece = dense.upper_bound(comb.begin);
-    if (piece != dense.begin())
-      --piece;
-    while (piece != dense.end() && piece->first < comb.end) {
-      if (comb.overlaps(combOf(*piece))) {
-        whole[piece->second.event] = false;
-        piece = dense.erase(piece);
-      } else {
-        ++piece;
-      }
-    }
-    llvm::erase_if(combs, [&](const std::pair<Comb, Event> &other) {
-      bool ends = other.first.overlaps(comb);
-      if (ends)
-        whole[other.second] = false;
-      return ends;
-    });
-  }
-
-  std::map<int64_t, Dense> dense; ///< by first byte
-  std::vector<std::pair<Comb, Event>> combs;
-  std::vector<bool> whole; ///< by event
-};
 
 /// What `value` is under other shapes: what the views that make it look at.
 Value seenThroughViews(Value value) {
@@ -277,13 +146,40 @@ LogicalResult checkChoice(Operation &op) {
   return success();
 }
 
+/// Bytes that the ops of the launch at hand touch.
+class Launch {
+public:
+  /// Ops of one launch run in any order: none touches what another one writes.
+  LogicalResult enter(Operation &op, ArrayRef<Comb> read, ArrayRef<Comb> written) {
+    const bool isTogether = op.hasAttr("stow.together");
+    if (isTogether && writes.empty())
+      return op.emitError() << "runs in the launch of the op before it, and that is none";
+    if (!isTogether)
+      *this = {};
+    if (meet(written, writes) || meet(written, reads) || meet(read, writes))
+      return op.emitError() << "touches what another op of its launch writes";
+    llvm::append_range(reads, read);
+    llvm::append_range(writes, written);
+    return success();
+  }
+
+private:
+  static bool meet(ArrayRef<Comb> a, ArrayRef<Comb> b) {
+    return llvm::any_of(a, [&](const Comb &x) {
+      return llvm::any_of(b, [&](const Comb &y) { return x.overlaps(y); });
+    });
+  }
+
+  SmallVector<Comb> reads, writes;
+};
+
 /// Checks one graph.
 class Replay {
 public:
   Replay(func::FuncOp graph, int64_t arenaBytes, int64_t alignment, int64_t workspaceAlignment,
-         llvm::StringMap<Comb> &stateRanges)
+         int64_t slowBytes, llvm::StringMap<Comb> &stateRanges)
       : graph(graph), arenaBytes(arenaBytes), alignment(alignment),
-        workspaceAlignment(workspaceAlignment), stateRanges(stateRanges) {}
+        workspaceAlignment(workspaceAlignment), traffic(slowBytes), stateRanges(stateRanges) {}
 
   LogicalResult run() {
     bool ok = true;
@@ -345,7 +241,7 @@ private:
       if (!offset)
         continue;
       Comb range = rangeAt(offset.getInt(), argument.getType());
-      if (failed(checkBounds(range, &op, "a next input")))
+      if (failed(checkBounds(range, &op, "a next input")) || failed(traffic.checkWrite(&op, range)))
         return failure();
       next.push_back({argument, {range, {content.write(range)}}});
     }
@@ -390,11 +286,15 @@ private:
       places[op.getResult(0)] = places.lookup(viewed);
       return success();
     }
+    if (isa<AwaitInOp>(op))
+      return arrive(cast<AwaitInOp>(op));
     bool ok = true;
     for (OpOperand &operand : op.getOpOperands())
       ok &= succeeded(checkRead(operand));
     if (!ok)
       return failure();
+    if (isa<CopyOutOp, AwaitOutOp, CopyInOp>(op))
+      return copy(op);
     const Sharings joined = joinedBy(op);
     if (!joined.empty()) {
       launch = {};
@@ -403,33 +303,46 @@ private:
     return success(succeeded(write(op)) && succeeded(enterLaunch(op)));
   }
 
-  /// Ops of one launch run in any order: none touches what another one writes.
+  /// Copies begin no launch that other ops run in.
+  LogicalResult copy(Operation &op) {
+    launch = {};
+    if (op.hasAttr("stow.together"))
+      return op.emitError() << "is a copy, which runs in no launch";
+    if (auto await = dyn_cast<AwaitOutOp>(op))
+      return traffic.await(&op, await.getToken().getDefiningOp());
+    if (failed(write(op)))
+      return failure();
+    if (auto out = dyn_cast<CopyOutOp>(op))
+      return traffic.start(out, places.lookup(out.getX()).range);
+    auto in = cast<CopyInOp>(op);
+    return traffic.start(in, places.lookup(in.getComing()).range);
+  }
+
+  /// What was fetched is there, where the copy wrote it.
+  LogicalResult arrive(AwaitInOp op) {
+    launch = {};
+    auto offsets = op->getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
+    const Place place = places.lookup(op.getComing());
+    if (!offsets || offsets.size() != 1 || offsets[0] != place.range.begin)
+      return op.emitError() << "result 0 must lie where operand 1 lies";
+    if (failed(traffic.await(op, op.getComing().getDefiningOp())) ||
+        failed(traffic.checkHeld(op, op.getToken())) || failed(checkRead(op->getOpOperand(1))))
+      return failure();
+    places[op.getY()] = place;
+    return success();
+  }
+
   LogicalResult enterLaunch(Operation &op) {
-    const bool isTogether = op.hasAttr("stow.together");
-    if (isTogether && launch.writes.empty())
-      return op.emitError() << "runs in the launch of the op before it, and that is none";
-    if (!isTogether)
-      launch = {};
-    Launch own;
+    SmallVector<Comb> reads, writes;
     for (Value operand : op.getOperands())
-      own.reads.push_back(places.lookup(operand).range);
+      reads.push_back(places.lookup(operand).range);
     for (Value result : op.getResults())
-      own.writes.push_back(places.lookup(result).range);
+      writes.push_back(places.lookup(result).range);
     if (auto bytes = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr); bytes && bytes.getInt() > 0) {
       const Bytes begin = op.getAttrOfType<IntegerAttr>(kWorkspaceOffsetAttr).getInt();
-      own.writes.push_back({begin, begin + bytes.getInt(), bytes.getInt()});
+      writes.push_back({begin, begin + bytes.getInt(), bytes.getInt()});
     }
-    auto meet = [](ArrayRef<Comb> a, ArrayRef<Comb> b) {
-      return llvm::any_of(a, [&](const Comb &x) {
-        return llvm::any_of(b, [&](const Comb &y) { return x.overlaps(y); });
-      });
-    };
-    if (meet(own.writes, launch.writes) || meet(own.writes, launch.reads) ||
-        meet(own.reads, launch.writes))
-      return op.emitError() << "touches what another op of its launch writes";
-    llvm::append_range(launch.reads, own.reads);
-    llvm::append_range(launch.writes, own.writes);
-    return success();
+    return launch.enter(op, reads, writes);
   }
 
   /// Results that are read where they lie: their bytes are some of an operand's.
@@ -498,8 +411,11 @@ private:
         if (places.lookup(operand.get()).range.overlaps(box))
           return op.emitError() << "overwrites operand " << operand.getOperandNumber()
                                 << " while it copies another";
-    for (const Comb &box : copied)
+    for (const Comb &box : copied) {
+      if (failed(traffic.checkWrite(&op, box)))
+        return failure();
       result.events.push_back(content.write(box));
+    }
     places[made] = result;
     return success();
   }
@@ -510,7 +426,7 @@ private:
       return operand.getOwner()->emitError()
              << "operand " << operand.getOperandNumber() << " at [" << place.range.begin << ", "
              << place.range.end << ") has been overwritten before this op reads it";
-    return success();
+    return traffic.checkRead(operand.getOwner(), place.range);
   }
 
   LogicalResult write(Operation &op) {
@@ -522,7 +438,7 @@ private:
       Comb range = rangeAt(offsets[result.getResultNumber()], result.getType());
       if (failed(checkPart(op, result, range)) ||
           failed(checkBounds(range, &op, "result", !parts.contains(result))) ||
-          failed(checkOverwrite(op, result, range)))
+          failed(checkOverwrite(op, result, range)) || failed(traffic.checkWrite(&op, range)))
         return failure();
       for (Comb other : written)
         if (other.overlaps(range))
@@ -590,13 +506,15 @@ private:
     for (Comb result : written)
       if (result.overlaps(range))
         return op.emitError() << "workspace overlaps a result";
+    if (failed(traffic.checkWrite(&op, range)))
+      return failure();
     content.write(range);
     return success();
   }
 
   /// Outputs and state must be whole at the end, new state where the old one lay.
   LogicalResult leave(Operation &terminator) {
-    bool ok = succeeded(keepNextInputs());
+    bool ok = succeeded(keepNextInputs()) && succeeded(traffic.leave());
     llvm::StringMap<Value> replaced;
     for (OpOperand &operand : terminator.getOpOperands()) {
       ok &= succeeded(checkRead(operand));
@@ -641,14 +559,10 @@ private:
     return llvm::all_of(place.events, [&](Event event) { return content.isWhole(event); });
   }
 
-  /// Bytes that the ops of the launch at hand touch.
-  struct Launch {
-    SmallVector<Comb> reads, writes;
-  };
-
   func::FuncOp graph;
   int64_t arenaBytes, alignment, workspaceAlignment;
   Launch launch;
+  CopyReplay traffic;
   llvm::StringMap<Comb> &stateRanges;
   ArenaContent content;
   llvm::DenseMap<Value, Place> places;
@@ -700,13 +614,15 @@ struct VerifyPlacedPass : impl::VerifyPlacedPassBase<VerifyPlacedPass> {
                          << "; expected 1 or more";
       return signalPassFailure();
     }
+    auto slow = module->getAttrOfType<IntegerAttr>(kSlowBytesAttr);
     llvm::StringMap<Comb> stateRanges;
     bool ok = succeeded(
         checkRoles(module, "placed", {},
                    {Role::Train, Role::Eval, Role::Accumulate, Role::Commit, Role::Measure}));
     for (auto graph : module.getOps<func::FuncOp>())
       ok &= succeeded(Replay(graph, arena.getInt(), alignment.getInt(),
-                             (ofWorkspaces ? ofWorkspaces : alignment).getInt(), stateRanges)
+                             (ofWorkspaces ? ofWorkspaces : alignment).getInt(),
+                             slow ? slow.getInt() : 0, stateRanges)
                           .run());
     ok &= succeeded(checkNextInputs(module));
     if (!ok)

@@ -330,3 +330,34 @@ module attributes {stow.form = "ordered"} {
   // expected-error @+1 {{@model has the role model; form "ordered" expects one of train, eval, accumulate, commit}}
   func.func @model() attributes {stow.role = #stow.role<model>} { return }
 }
+
+// -----
+
+// O7: one await for each copy, and no reader of what comes but that.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<1024xf32>) -> (tensor<1024xf32>) attributes {stow.role = #stow.role<train>} {
+    %t = stow.copy_out %x : (tensor<1024xf32>) -> tensor<0xi8>
+    stow.await_out %t, %x : (tensor<0xi8>, tensor<1024xf32>) -> ()
+    %1 = stow.copy_in %t : (tensor<0xi8>) -> tensor<1024xf32>
+    %2 = stow.await_in %t, %1 : (tensor<0xi8>, tensor<1024xf32>) -> tensor<1024xf32>
+    // expected-error @+1 {{expects one await_in to wait for what it brings, and nothing else to read that}}
+    %3 = stow.copy_in %t : (tensor<0xi8>) -> tensor<1024xf32>
+    // expected-error @+1 {{expects one await_in to wait for what it brings, and nothing else to read that}}
+    %4 = stow.copy_in %t : (tensor<0xi8>) -> tensor<1024xf32>
+    %5 = stow.softmax %4 {axis = 0 : i64} : (tensor<1024xf32>) -> tensor<1024xf32>
+    return %2 : tensor<1024xf32>
+  }
+  func.func @eval(%x: tensor<1024xf32>) attributes {stow.role = #stow.role<eval>} {
+    // expected-error @+1 {{is awaited 0 times; expected once}}
+    %t = stow.copy_out %x : (tensor<1024xf32>) -> tensor<0xi8>
+    // expected-error @+1 {{is awaited 2 times; expected once}}
+    %u = stow.copy_out %x : (tensor<1024xf32>) -> tensor<0xi8>
+    stow.await_out %u, %x : (tensor<0xi8>, tensor<1024xf32>) -> ()
+    stow.await_out %u, %x : (tensor<0xi8>, tensor<1024xf32>) -> ()
+    // expected-error @+1 {{makes a token that an op reads which is no copy or await}}
+    %v = stow.copy_out %x : (tensor<1024xf32>) -> tensor<0xi8>
+    stow.await_out %v, %x : (tensor<0xi8>, tensor<1024xf32>) -> ()
+    %w = stow.reshape %v : (tensor<0xi8>) -> tensor<1x0xi8>
+    return
+  }
+}
