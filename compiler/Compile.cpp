@@ -54,7 +54,9 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
               const CompileOptions &options) {
   BudgetPlanner &planner = answer.step->planner();
   ModuleOp placed = *answer.choice->placed;
-  if (!options.inSegments && plan.extraTimeFraction > 0)
+  const bool travels =
+      llvm::any_of(plan.graphs, [](const GraphPlan &graph) { return graph.copies.has_value(); });
+  if (!options.inSegments && (plan.extraTimeFraction > 0 || travels))
     plan.extraTimeBound = planner.extraTimeBound(answer.within);
   if (options.profile == "run" && plan.extraTimeFraction > 0)
     noteRuns(plan, planner, placed, options, *steps.backendOf(answer.step->target()));

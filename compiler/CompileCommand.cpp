@@ -55,6 +55,8 @@ void writeProgram(CompiledPlan &compiled, const CompileOptions &options, bool fi
     program.outputActivation = parseOutputActivation(activation.str());
   program.optimizer = options.optimizer;
   program.plan = compiled.plan;
+  if (program.slowBytes > 0)
+    program.slowFolder = std::filesystem::absolute(options.offload.folder).string();
 
   timer.start("machine code");
   TemporaryFolder folder;
@@ -133,8 +135,9 @@ int compile(CompileOptions &options) {
   absl::PrintF("%s: arena %s, lower bound %s (%s)%s, recomputed work %.1f %%\n", options.outputPath,
                formatBytesExact(plan.arenaBytes), formatBytesExact(plan.lowerBoundBytes),
                plan.status, logical, 100 * plan.extraTimeFraction);
-  if (std::string references = describeReferences(plan); !references.empty())
-    absl::PrintF("  %s\n", references);
+  for (const std::string &line : {describeCopies(plan), describeReferences(plan)})
+    if (!line.empty())
+      absl::PrintF("  %s\n", line);
   if (verdict)
     absl::PrintF("  %s\n", verdictLine(*verdict));
   for (const PlannedShape &shape : plan.shapes)

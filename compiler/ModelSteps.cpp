@@ -2,6 +2,7 @@
 
 #include "compiler/FixedBatch.h"
 #include "compiler/PartialEvaluation.h"
+#include "ir/StowOffloadOps.h"
 #include "passes/fuse/Passes.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/GatherUpdates.h"
@@ -9,6 +10,7 @@
 #include "passes/plan/Stages.h"
 #include "passes/rewrite/Passes.h"
 #include "runtime/base/Error.h"
+#include "runtime/host/Outside.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
 
@@ -32,6 +34,17 @@ int64_t samplesPerStep(MLIRContext &context, const CompileOptions &options) {
   throw Error::badInput("--accumulate divides the samples of a step; say how many: --batch=N");
 }
 
+/// What threads that copy to slow memory take beside the arena; 0 where nothing travels.
+Bytes outsideOfCopies(ModuleOp placed) {
+  Bytes bytes = 0;
+  int64_t copies = 0;
+  placed.walk([&](CopyOutOp out) {
+    bytes += copiedBytes(out);
+    ++copies;
+  });
+  return copies > 0 ? host::slowMemoryBytes(bytes, copies) : 0;
+}
+
 /// What --memory-budget covers beside the arena of `choice`. Throws Error(BadInput) where that is not
 /// known.
 Bytes bytesBeside(const StepChoice &choice, const CompileOptions &options) {
@@ -40,7 +53,7 @@ Bytes bytesBeside(const StepChoice &choice, const CompileOptions &options) {
     throw Error::badInput(
         "--budget-covers=process needs what the process takes beside the arena: " +
         plan.outsideNote);
-  return plan.outsideArenaBytes;
+  return plan.outsideArenaBytes + (options.outside ? 0 : outsideOfCopies(*choice.placed));
 }
 
 BudgetOptions withRefusedPath(BudgetOptions planning, const CompileOptions &options) {
@@ -68,6 +81,8 @@ StepQuestion questionOf(MLIRContext &context, const CompileOptions &options) {
   StepQuestion question;
   question.asked = askedVariant(context, options);
   question.budget = options.memoryBudget;
+  if (options.offload.isAsked() && !options.memoryBudget)
+    throw Error::badInput("--offload: without a budget nothing travels; give --memory-budget");
   question.allowance = allowanceOf(options);
   question.inSegments = options.inSegments;
   question.asGiven = options.stopAfter != Form::Program;
@@ -178,6 +193,9 @@ CostModel ModelSteps::weigh(const PreparedStep &prepared, Times times) {
 void ModelSteps::finish(ModuleOp placed, const Target &target) {
   if (options.stopAfter == Form::Ordered)
     return;
+  if (const Bytes more = options.outside ? 0 : outsideOfCopies(placed))
+    placed->setAttr(kOutsideBytesAttr,
+                    Builder(placed).getI64IntegerAttr(bytesAttr(placed, kOutsideBytesAttr) + more));
   const std::shared_ptr<Backend> backend = backendOf(target);
   runStage(placed, "place", [&](PassManager &manager) {
     manager.addPass(createSumFactorsPass(target));

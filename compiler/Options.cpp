@@ -379,6 +379,7 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
       "budget-covers", "WHAT",
       "what --memory-budget limits: arena (the default), or process: also what lies outside",
       [&](const std::string &text) { options.budgetCovers = parseCovers(text); });
+  addOffloadFlags(flags, options.offload);
   flags.value("outside", "BYTES",
               "what a process takes beside the arena, where that is not known or known better",
               [&](const std::string &text) { options.outside = parseBytes(text); });
@@ -510,6 +511,7 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--save-profile writes what --profile=run measures; add --profile=run");
   if (options.threads == 0)
     options.threads = std::max(1u, std::thread::hardware_concurrency());
+  finishOffload(options.offload, options.target);
 }
 
 } // namespace stow

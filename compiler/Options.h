@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/Backend.h"
+#include "compiler/Offload.h"
 #include "compiler/import/Import.h"
 #include "passes/plan/Allowance.h"
 #include "passes/plan/StepVariant.h"
@@ -56,6 +57,7 @@ struct CompileOptions {
   std::optional<Allowance> recompute;     ///< without a budget; absent: the usual one
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
   BudgetCovers budgetCovers = BudgetCovers::Arena;
+  OffloadOptions offload;
   std::optional<Bytes> outside;       ///< what the process takes beside the arena, if stated
   std::string roofline;               ///< data sheet that weighs plans; empty: the target's
   std::string profile;                ///< "run", a file of measured costs, or empty: roofline

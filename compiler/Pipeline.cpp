@@ -229,8 +229,10 @@ std::unique_ptr<Backend> chooseBackend(const CompileOptions &options) {
 }
 
 CostModel sheetOf(const CompileOptions &options, const Backend &backend) {
-  return loadDevice(options.roofline.empty() ? backend.dataSheet() : options.roofline,
-                    options.threads);
+  CostModel costs = loadDevice(options.roofline.empty() ? backend.dataSheet() : options.roofline,
+                               options.threads);
+  costs.slow = options.offload.slow;
+  return costs;
 }
 
 CostModel weighStep(ModuleOp prepared, const CompileOptions &options, const Backend &backend) {

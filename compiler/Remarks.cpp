@@ -1,6 +1,7 @@
 #include "compiler/Remarks.h"
 
 #include "ir/StepGraphs.h"
+#include "ir/StowOffloadOps.h"
 #include "ir/StowShapeOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -49,7 +50,7 @@ struct Document {
 class Decisions {
 public:
   Decisions(func::FuncOp graph, const CostModel &costs)
-      : graph(graph), costs(costs), liveness(graph) {
+      : graph(graph), costs(costs), liveness(graph), waits(costs.waitsIn(graph)) {
     findPeak();
     groupRuns();
     for (Operation &op : graph.getBody().front())
@@ -82,7 +83,7 @@ private:
     const llvm::DenseMap<Operation *, Operation *> repeated = repeatedOps(graph);
     llvm::DenseMap<Operation *, size_t> groupOf;
     for (Operation &op : graph.getBody().front()) {
-      if (op.hasTrait<OpTrait::IsTerminator>() || isa<ConstantOp>(op))
+      if (op.hasTrait<OpTrait::IsTerminator>() || isa<ConstantOp>(op) || isCopyOrAwait(&op))
         continue;
       if (Operation *first = repeated.lookup(&op)) {
         groups[groupOf.lookup(first)].again.push_back(&op);
@@ -158,13 +159,30 @@ private:
       decision.atPeak |= isLiveAtPeak(copy);
       last = std::max(last, storageOf(copy).end);
     }
+    bool travels = false;
+    for (Operation *out : result.getUsers())
+      if (isa<CopyOutOp>(out)) {
+        travels = true;
+        for (Operation *await : out->getResult(0).getUsers())
+          if (isa<AwaitInOp>(await)) {
+            decision.atPeak |= isLiveAtPeak(await->getResult(0));
+            decision.paid += waits.lookup(await);
+            last = std::max(last, storageOf(await->getResult(0)).end);
+          } else if (isa<AwaitOutOp>(await)) {
+            decision.paid += waits.lookup(await);
+          }
+      }
     if (viewedOperand(op) || launchesNothing(op)) {
       decision.kind = "view";
       decision.saved = decision.atPeak ? size : 0;
     } else if (!runs.again.empty()) {
-      decision.kind = "recomputed";
-      decision.paid = static_cast<schedule::Cost>(runs.again.size()) * costs.costOf(op);
+      decision.kind = travels ? "recomputed and fetched" : "recomputed";
+      decision.paid += static_cast<schedule::Cost>(runs.again.size()) * costs.costOf(op);
       bool spansPeak = storageOf(result).begin <= peak && peak < last;
+      decision.saved = spansPeak && !decision.atPeak ? size : 0;
+    } else if (travels) {
+      decision.kind = "fetched";
+      const bool spansPeak = storageOf(result).begin <= peak && peak < last;
       decision.saved = spansPeak && !decision.atPeak ? size : 0;
     } else if (inside.contains(result)) {
       decision.kind = "placed inside";
@@ -181,6 +199,7 @@ private:
   func::FuncOp graph;
   const CostModel &costs;
   Liveness liveness;
+  const llvm::DenseMap<Operation *, schedule::Cost> waits; ///< of awaits of copies
   std::vector<Runs> groups;
   llvm::DenseSet<Value> inside; ///< what lies in a larger result
   int64_t peak = 0;

@@ -8,11 +8,13 @@
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowLossOps.h"
+#include "ir/StowOffloadOps.h"
 #include "ir/StowQuantizeOps.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/PlanWords.h"
+#include "runtime/format/SlowCopies.h"
 #include "runtime/host/Float16.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -162,6 +164,7 @@ public:
   FailureOr<BuiltProgram> build() {
     built.program.plan = describePlan(module);
     built.program.model = built.program.plan.model;
+    built.program.slowBytes = bytesAttr(module, kSlowBytesAttr);
     for (auto graph : module.getOps<func::FuncOp>())
       if (failed(buildGraph(graph)))
         return failure();
@@ -176,7 +179,8 @@ private:
     func::FuncOp graph;
     Liveness liveness;
     llvm::DenseMap<Value, Bytes> offsets;
-    std::vector<SmallVector<Operand>> dying; ///< by command
+    std::vector<SmallVector<Operand>> dying;     ///< by command
+    llvm::DenseMap<Operation *, int64_t> copies; ///< numbers of copies, by the op that starts them
   };
 
   LogicalResult buildGraph(func::FuncOp graph) {
@@ -205,7 +209,7 @@ private:
   void listDying(Context &context) {
     context.dying.resize(context.liveness.commandCount());
     for (const Storage &storage : context.liveness.storages())
-      if (!storage.isState && storage.end < context.liveness.commandCount())
+      if (!storage.isState && storage.size > 0 && storage.end < context.liveness.commandCount())
         context.dying[storage.end - 1].push_back(
             {startOf(context, storage), DType::U8, {storage.size}, {}});
   }
@@ -321,6 +325,32 @@ private:
     return success();
   }
 
+  /// The start of a copy between the arena and slow memory, or the await of one (runtime/format/SlowCopies.h).
+  void buildCopy(Context &context, Operation *op, Command &command) {
+    Operation *start = op;
+    Value buffer;
+    if (auto out = dyn_cast<CopyOutOp>(op)) {
+      buffer = out.getX();
+    } else if (auto in = dyn_cast<CopyInOp>(op)) {
+      buffer = in.getComing();
+    } else if (auto await = dyn_cast<AwaitOutOp>(op)) {
+      start = copyOutOf(await.getToken());
+      buffer = await.getX();
+    } else {
+      buffer = cast<AwaitInOp>(op).getComing();
+      start = buffer.getDefiningOp();
+    }
+    const bool isStart = start == op;
+    command.op = isStart ? isa<CopyOutOp>(op) ? kCopyOut : kCopyIn : kAwaitCopy;
+    command.name = sourceNameOf(op->getLoc());
+    command.operands = {place(context, buffer)};
+    const auto next = static_cast<int64_t>(context.copies.size());
+    command.ints["copy"] = {context.copies.try_emplace(start, next).first->second};
+    if (auto in = dyn_cast<CopyInOp>(start); isStart)
+      command.ints["slow_offset"] = {
+          bytesAttr(in ? copyOutOf(in.getToken()) : start, kSlowOffsetAttr)};
+  }
+
   LogicalResult buildCommand(Context &context, ArrayRef<Operation *> ops, int64_t number,
                              GraphProgram &program) {
     Command command;
@@ -330,7 +360,9 @@ private:
         op, call, [&](Value value) { return context.offsets.lookup(value); }, *built.kernels);
     if (failed(own))
       return failure();
-    if (ops.size() > 1 && call.empty()) {
+    if (isCopyOrAwait(op)) {
+      buildCopy(context, op, command);
+    } else if (ops.size() > 1 && call.empty()) {
       if (failed(buildTogether(context, ops, command)))
         return failure();
     } else if (*own) {
@@ -367,7 +399,7 @@ private:
       if (part != op && !call.empty()) // reads what the call reads
         command.bytes -= static_cast<double>(storedBytesOf(part->getOperand(0).getType()));
     }
-    command.kind = op->getName().stripDialect().str();
+    command.kind = isCopyOrAwait(op) ? command.op : op->getName().stripDialect().str();
     command.phase = stepPhaseOf(phaseOf(op));
     command.workspaceBytes = bytesAttr(op, kWorkspaceAttr);
     command.workspaceOffset = bytesAttr(op, kWorkspaceOffsetAttr);

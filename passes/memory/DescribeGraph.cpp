@@ -1,5 +1,6 @@
 // A graph's steps and buffers as the plan states them, and why each buffer takes memory.
 #include "ir/StepGraphs.h"
+#include "ir/StowOffloadOps.h"
 #include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
 #include "ir/StowShapeOps.h"
@@ -28,8 +29,21 @@ std::string nameOfOp(Operation *op) {
   return source.empty() ? opNameOf(op) : opNameOf(op) + " of " + source;
 }
 
+/// The op that computed the bytes of a result: of what a copy brings, the one that made what was copied.
+Operation *makerOf(Operation *op) {
+  while (auto in = dyn_cast_or_null<CopyInOp>(op)) {
+    op = copyOutOf(in.getToken()).getX().getDefiningOp();
+    if (auto await = dyn_cast_or_null<AwaitInOp>(op))
+      op = await.getComing().getDefiningOp();
+  }
+  return op;
+}
+
 /// True for ops of the forward pass, when they run again too.
-bool makesActivations(Operation *op) { return isForward(op) || op->hasAttr(kRecomputeAttr); }
+bool makesActivations(Operation *op) {
+  op = makerOf(op);
+  return isForward(op) || op->hasAttr(kRecomputeAttr);
+}
 
 /// "3 values", "1 value".
 std::string countOf(size_t number, const char *what) {
@@ -64,6 +78,7 @@ public:
       step.name = "nothing to compute";
       plan.steps.push_back(step);
     }
+    describeCopies();
     const std::vector<Bytes> live = liveness.liveBytes();
     const auto most = std::max_element(live.begin(), live.end());
     plan.livePeakBytes = *most;
@@ -87,6 +102,25 @@ private:
     if (op->getNumResults() > 1)
       absl::StrAppend(&name, "#", result.getResultNumber());
     return name;
+  }
+
+  /// What travels; seconds are for whoever knows the lanes.
+  void describeCopies() {
+    PlannedCopies copies;
+    std::vector<Bytes> change(liveness.commandCount() + 1, 0);
+    for (Operation &op : graph.getBody().front()) {
+      (isa<CopyOutOp>(op) ? copies.bytesOut : copies.bytesIn) += copiedBytes(&op);
+      if (auto out = dyn_cast<CopyOutOp>(op)) {
+        const Storage &token = liveness.storages()[liveness.storageOf(out.getToken())];
+        change[token.begin] += copiedBytes(&op);
+        change[token.end] -= copiedBytes(&op);
+      }
+    }
+    Bytes slow = 0;
+    for (Bytes here : change)
+      copies.slowPeakBytes = std::max(copies.slowPeakBytes, slow += here);
+    if (copies.bytesOut > 0)
+      plan.copies = copies;
   }
 
   static bool isReturned(const Storage &storage) {
@@ -160,7 +194,8 @@ private:
     if (!result)
       return std::nullopt;
     if (std::optional<Sharing> sharing = sharingOf(result))
-      return sharing->kind == SharingKind::Overwrite || sharing->kind == SharingKind::Update
+      return !isa<AwaitInOp>(result.getOwner()) && (sharing->kind == SharingKind::Overwrite ||
+                                                    sharing->kind == SharingKind::Update)
                  ? AliasKind::InPlace
                  : AliasKind::View;
     return liveness.isWhole(value) ? std::nullopt : std::optional(AliasKind::Part);
@@ -204,6 +239,12 @@ private:
     }
     size_t again = 0;
     for (Value value : storage.values) {
+      if (auto out = value.getDefiningOp<CopyOutOp>())
+        return absl::StrCat("stands for ", copiedBytes(out), " bytes in slow memory");
+      if (value.getDefiningOp<CopyInOp>())
+        return "fetched from slow memory instead of kept";
+      if (llvm::any_of(value.getUsers(), llvm::IsaPred<CopyOutOp>))
+        return "copied to slow memory, until the copy has ended";
       if (Operation *op = value.getDefiningOp(); op && op->hasAttr(kRecomputeAttr))
         return "computed again instead of kept";
       again = std::max(again, repetitions.lookup(value.getDefiningOp()));

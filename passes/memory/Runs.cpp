@@ -1,5 +1,6 @@
 #include "passes/memory/Runs.h"
 
+#include "ir/StowOffloadOps.h"
 #include "ir/StowShapeOps.h"
 
 #include <map>
@@ -44,6 +45,8 @@ private:
 
   /// The value as its first run makes it.
   Value firstOf(Value value) const {
+    while (auto await = value.getDefiningOp<AwaitInOp>())
+      value = copyOutOf(await.getToken()).getX();
     auto result = dyn_cast<OpResult>(value);
     Operation *first = result ? repeated.lookup(result.getOwner()) : nullptr;
     return first ? first->getResult(result.getResultNumber()) : value;

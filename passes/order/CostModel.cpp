@@ -2,11 +2,13 @@
 
 #include "ir/StowKernelOps.h"
 #include "ir/StowLinearOps.h"
+#include "ir/StowOffloadOps.h"
 #include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
+#include "runtime/format/SlowCopies.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,13 +42,54 @@ double peakOf(const CostModel &model, Operation *op) {
   return found->second;
 }
 
+/// When the lanes and the ops go on.
+class LaneClock {
+public:
+  explicit LaneClock(const SlowMemory &slow) : slow(slow) {}
+
+  /// Time that `op`, an await, holds what is behind it.
+  schedule::Cost pass(Operation *op, schedule::Cost cost) {
+    now += cost;
+    if (isa<CopyOutOp>(op))
+      return start(op, slow.out, outFree, 0);
+    if (auto in = dyn_cast<CopyInOp>(op))
+      return start(op, slow.in, inFree, ends.lookup(copyOutOf(in.getToken())));
+    schedule::Cost end = now;
+    if (auto await = dyn_cast<AwaitOutOp>(op))
+      end = ends.lookup(copyOutOf(await.getToken()));
+    else if (auto await = dyn_cast<AwaitInOp>(op))
+      end = ends.lookup(await.getComing().getDefiningOp());
+    const schedule::Cost wait = std::max<schedule::Cost>(end - now, 0);
+    now += wait;
+    return wait;
+  }
+
+private:
+  schedule::Cost start(Operation *op, const schedule::Link &link, schedule::Cost &free,
+                       schedule::Cost ready) {
+    free = std::max({now, free, ready}) + SlowMemory::durationOf(link, copiedBytes(op));
+    ends[op] = free;
+    return 0;
+  }
+
+  const SlowMemory &slow;
+  schedule::Cost now = 0, outFree = 0, inFree = 0;
+  llvm::DenseMap<Operation *, schedule::Cost> ends; ///< by start
+};
+
 } // namespace
+
+schedule::Cost SlowMemory::durationOf(const schedule::Link &link, Bytes bytes) {
+  return link.duration(alignUp(bytes, kSlowAlignment));
+}
 
 schedule::Cost CostModel::costOf(Operation *op) const {
   return costOf(op, chosenImplementation(op));
 }
 
 schedule::Cost CostModel::costOf(Operation *op, unsigned implementation) const {
+  if (isCopyOrAwait(op))
+    return 0;
   const schedule::Cost fastest = costOfFastest(op);
   const auto choices = implementationsOf(op);
   if (choices.empty() || choices[implementation].slowdown == 1)
@@ -82,8 +125,25 @@ CostModel::GraphTime CostModel::timeOf(func::FuncOp graph) const {
                          least = op.hasAttr(kRecomputeAttr) ? 0 : costOf(&op, 0);
     time.once += least;
     time.extra += cost - least;
+    if (slow && isa<CopyOutOp, CopyInOp>(op))
+      time.copies +=
+          SlowMemory::durationOf(isa<CopyOutOp>(op) ? slow->out : slow->in, copiedBytes(&op));
   }
+  for (const auto &[await, wait] : waitsIn(graph))
+    time.waits += wait;
   return time;
+}
+
+llvm::DenseMap<Operation *, schedule::Cost> CostModel::waitsIn(func::FuncOp graph) const {
+  llvm::DenseMap<Operation *, schedule::Cost> waits;
+  if (!slow)
+    return waits;
+  LaneClock clock(*slow);
+  for (Operation &op : graph.getBody().front())
+    if (!launchesNothing(&op))
+      if (const schedule::Cost wait = clock.pass(&op, costOf(&op)))
+        waits[&op] = wait;
+  return waits;
 }
 
 } // namespace stow

@@ -8,19 +8,30 @@
 // whole nanoseconds, at least 1, so that sums are exact and plans do not depend on rounding.
 #pragma once
 
-#include "ir/plan/schedule/Problem.h"
+#include "ir/plan/schedule/Lanes.h"
 #include "runtime/base/DType.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Operation.h"
+#include "llvm/ADT/DenseMap.h"
 
 #include <map>
+#include <optional>
 #include <string>
 
 namespace stow {
 
 /// On an op: its measured nanoseconds. Clones inherit it.
 inline constexpr llvm::StringLiteral kCostAttr = "stow.cost_ns";
+
+/// A larger memory beside the arena, to which buffers may be copied while ops run.
+struct SlowMemory {
+  schedule::Link out, in; ///< in nanoseconds
+  Bytes capacity = 0;
+
+  /// Nanoseconds of a copy, which is of whole blocks.
+  static schedule::Cost durationOf(const schedule::Link &link, Bytes bytes);
+};
 
 struct CostModel {
   std::string device = "cpu"; ///< where costs come from, for reports
@@ -29,6 +40,7 @@ struct CostModel {
   std::map<DType, double> flopsPerSecond = {{DType::F32, 1e11}}; ///< by element type of the results
   double bytesPerSecond = 1e10;
   double launchSeconds = 1e-6;
+  std::optional<SlowMemory> slow; ///< absent: nothing travels
 
   /// Nanoseconds of one execution: kCostAttr, or the roofline, times the slowdown of the chosen
   /// implementation (passes/memory/Implementations.h). Types without a peak of their own count as f32.
@@ -38,12 +50,16 @@ struct CostModel {
   schedule::Cost costOf(mlir::Operation *op, unsigned implementation) const;
 
   /// Nanoseconds of one run of a graph: every op once, in its fastest way, and what the plan pays on
-  /// top to need less memory: recomputation, slower ways.
+  /// top to need less memory: recomputation, slower ways, and waiting for copies.
   struct GraphTime {
-    schedule::Cost once = 0, extra = 0;
-    schedule::Cost total() const { return once + extra; }
+    schedule::Cost once = 0, extra = 0, waits = 0;
+    schedule::Cost copies = 0; ///< what all copies take on their lanes, whoever waits
+    schedule::Cost total() const { return once + extra + waits; }
   };
   GraphTime timeOf(mlir::func::FuncOp graph) const;
+
+  /// What each await of a copy holds the ops behind it, by the clock of the lanes (ir/plan/schedule/Lanes.h).
+  llvm::DenseMap<mlir::Operation *, schedule::Cost> waitsIn(mlir::func::FuncOp graph) const;
 
 private:
   schedule::Cost costOfFastest(mlir::Operation *op) const;

@@ -1,9 +1,11 @@
 #include "passes/order/ScheduleProblem.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowOffloadOps.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
+#include "runtime/format/SlowCopies.h"
 
 #include <algorithm>
 
@@ -177,15 +179,18 @@ public:
       operands[&op] = llvm::to_vector(op.getOperands());
   }
 
-  unsigned run(const StepProblem &step, const schedule::Solution &solution) {
+  unsigned run(const StepProblem &step, const schedule::LaneSolution &solution) {
     llvm::SmallVector<Operation *> views;
     for (Operation &op : block.without_terminator())
       if (isView(&op))
         views.push_back(&op);
     Operation *terminator = block.getTerminator();
     SmallVector<Value> returned(terminator->getOperands());
-    for (const schedule::Run &run : solution.runs)
-      execute(step.ops[run.op], run.alternative);
+    for (const schedule::Step &next : solution.steps)
+      if (next.kind == schedule::Step::Kind::Run)
+        execute(step.ops[next.id], next.alternative);
+      else
+        copy(next.kind, step.values[next.id]);
     for (auto [index, value] : llvm::enumerate(returned))
       terminator->setOperand(index, resolve(value));
     for (Operation *view : llvm::reverse(views))
@@ -203,9 +208,9 @@ private:
     SmallVector<Operation *> ops =
         llvm::map_to_vector(block.without_terminator(), [](Operation &op) { return &op; });
     for (Operation *op : llvm::reverse(ops)) {
-      if (!op->use_empty())
+      if (!isUnread(op))
         continue;
-      if (!isView(op) && !op->hasAttr(kRecomputeAttr)) {
+      if (!isView(op) && !op->hasAttr(kRecomputeAttr) && !isCopyOrAwait(op)) {
         runInPlaceOfClone(op);
         continue;
       }
@@ -215,6 +220,12 @@ private:
       }
       op->erase();
     }
+  }
+
+  /// An await of a copy out is of use as long as somebody fetches what was copied.
+  static bool isUnread(Operation *op) {
+    auto await = dyn_cast<AwaitOutOp>(op);
+    return await ? await.getToken().hasOneUse() : op->use_empty();
   }
 
   /// Puts an op whose first run nobody reads in the place of its first clone, if it has one.
@@ -234,6 +245,35 @@ private:
     --clones;
   }
 
+  /// A copy of `value` or the await of one: of the phase that it stands in.
+  void copy(schedule::Step::Kind kind, Value value) {
+    OpBuilder builder(block.getTerminator());
+    const Location at = value.getLoc();
+    Travel &travel = travels[value];
+    Operation *op = nullptr;
+    switch (kind) {
+    case schedule::Step::Kind::Out:
+      travel.left = resolve(value);
+      op = CopyOutOp::create(builder, at, copyTokenType(value.getContext()), travel.left);
+      travel.token = op->getResult(0);
+      break;
+    case schedule::Step::Kind::AwaitOut:
+      op = AwaitOutOp::create(builder, at, travel.token, travel.left);
+      break;
+    case schedule::Step::Kind::In:
+      op = CopyInOp::create(builder, at, travel.left.getType(), travel.token);
+      travel.coming = op->getResult(0);
+      break;
+    case schedule::Step::Kind::AwaitIn:
+      op = AwaitInOp::create(builder, at, travel.left.getType(), travel.token, travel.coming);
+      current[value] = op->getResult(0);
+      break;
+    case schedule::Step::Kind::Run:
+      return;
+    }
+    setPhase(op, phase);
+  }
+
   void execute(Operation *op, unsigned alternative) {
     SmallVector<Value> inputs =
         llvm::map_to_vector(operands[op], [&](Value v) { return resolve(v); });
@@ -247,6 +287,8 @@ private:
       setPhase(instance, Phase::Backward);
       instance->setAttr(kRecomputeAttr, builder.getUnitAttr());
     }
+    if (phaseOf(instance) != Phase::Update)
+      phase = phaseOf(instance);
     for (auto [result, now] : llvm::zip(op->getResults(), instance->getResults()))
       current[result] = now;
   }
@@ -281,10 +323,18 @@ private:
     return known->getResult(cast<OpResult>(value).getResultNumber());
   }
 
+  /// The last copies of a value.
+  struct Travel {
+    Value left, token; ///< what was copied out, and its copy
+    Value coming;
+  };
+
   Block &block;
   llvm::DenseMap<Operation *, SmallVector<Value>> operands; ///< of the original graph
-  llvm::DenseMap<Value, Value> current;                     ///< the latest production of each value
-  llvm::DenseMap<Operation *, Operation *> viewOf;          ///< the latest copy of each view
+  llvm::DenseMap<Value, Travel> travels;
+  Phase phase = Phase::Forward;                    ///< of what was placed last, updates aside
+  llvm::DenseMap<Value, Value> current;            ///< the latest production of each value
+  llvm::DenseMap<Operation *, Operation *> viewOf; ///< the latest copy of each view
   llvm::DenseSet<Operation *> placed;
   llvm::DenseMap<Operation *, Operation *> originalOf;            ///< by clone
   llvm::DenseMap<Operation *, SmallVector<Operation *>> clonesOf; ///< that run, in their order
@@ -315,8 +365,31 @@ Bytes placementSlack(const schedule::Problem &problem, Bytes bytes) {
   return hasParts ? bytes / 20 : 0;
 }
 
+std::vector<schedule::StorageId> stayingStorages(const StepProblem &step) {
+  const schedule::Problem &problem = step.problem;
+  std::vector<int> values(problem.storages.size(), 0);
+  std::vector<char> stays(problem.storages.size(), 0);
+  for (const auto &[id, value] : llvm::enumerate(problem.values)) {
+    const Value known = step.values[id];
+    const schedule::StorageId storage = value.storage;
+    stays[storage] |= problem.storages[storage].pinned || ++values[storage] > 1 ||
+                      isa<BlockArgument>(known) || layoutOf(known.getType()).pitch ||
+                      problem.storages[storage].sizeBytes < kSlowAlignment;
+  }
+  std::vector<schedule::StorageId> staying;
+  for (size_t i = 0; i < stays.size(); ++i)
+    if (stays[i])
+      staying.push_back(static_cast<schedule::StorageId>(i));
+  return staying;
+}
+
 unsigned applySchedule(func::FuncOp graph, const StepProblem &step,
                        const schedule::Solution &solution) {
+  return applySchedule(graph, step, schedule::withoutCopies(solution));
+}
+
+unsigned applySchedule(func::FuncOp graph, const StepProblem &step,
+                       const schedule::LaneSolution &solution) {
   return Rewriter(graph).run(step, solution);
 }
 

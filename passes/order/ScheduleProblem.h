@@ -14,6 +14,8 @@
 
 #include "passes/order/CostModel.h"
 
+#include "ir/plan/schedule/Lanes.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <vector>
@@ -34,12 +36,22 @@ struct StepProblem {
 /// rounded up to `alignment`, so that peaks are comparable with packed arenas. O(values + uses).
 StepProblem buildStepProblem(mlir::func::FuncOp graph, const CostModel &costs, Bytes alignment);
 
+/// Storages of the step that never travel to slow memory, ascending: pinned ones; arguments; those that hold several values,
+/// as concats do, or parts with gaps; and those below a block of slow memory, which would take more of it than they free of
+/// the arena.
+std::vector<schedule::StorageId> stayingStorages(const StepProblem &step);
+
 /// Rewrites `graph`, which `step` was built from, to run as `solution` says. The first run of an op
 /// that something reads moves it; every further one is a clone with stow.recompute. Each runs in the
 /// implementation that its alternative names. Every reader gets the latest result in front of it. In-place marks are left to stow-share-in-place. Returns
 /// the number of clones.
 unsigned applySchedule(mlir::func::FuncOp graph, const StepProblem &step,
                        const schedule::Solution &solution);
+
+/// The same with copies between the arena and slow memory, which are ops as well: readers behind the await of a copy in
+/// read what it has brought.
+unsigned applySchedule(mlir::func::FuncOp graph, const StepProblem &step,
+                       const schedule::LaneSolution &solution);
 
 /// By how much less than `problem` says a schedule of about `bytes` may take. What lies inside a concat, or in
 /// what a slice looks at, the problem takes from program order; in a schedule it is decided anew, and may need

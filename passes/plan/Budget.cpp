@@ -131,6 +131,7 @@ public:
       return module;
     StepChoice begin;
     begin.solution = choice.firstSolution;
+    begin.withCopies = choice.firstWithCopies;
     joinGraphs(*first->orderedFormOf(begin), *module);
     return module;
   }
@@ -315,6 +316,8 @@ StepChoice BudgetPlanner::copyOf(const StepChoice &choice) {
   copy.method = choice.method;
   copy.solution = choice.solution;
   copy.firstSolution = choice.firstSolution;
+  copy.withCopies = choice.withCopies;
+  copy.firstWithCopies = choice.firstWithCopies;
   copy.firstRuns = choice.firstRuns;
   copy.isSplit = choice.isSplit;
   copy.time = choice.time;

@@ -12,6 +12,8 @@
 #include "passes/Target.h"
 #include "passes/order/CostModel.h"
 
+#include "ir/plan/schedule/Lanes.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -25,15 +27,17 @@ namespace stow {
 
 /// One way to run the step, packed and verified.
 struct StepChoice {
-  std::string method;                              ///< "keep all", "schedule" or "segments"
-  std::optional<schedule::Solution> solution;      ///< where the order is not the step's own
+  std::string method;                         ///< "keep all", "schedule", "segments" or "copies"
+  std::optional<schedule::Solution> solution; ///< where the order is not the step's own
   std::optional<schedule::Solution> firstSolution; ///< likewise of @accumulate
+  /// Where something travels to slow memory: the runs of `solution`, and the copies.
+  std::optional<schedule::LaneSolution> withCopies, firstWithCopies;
   /// By command of the training graph: the op of the schedule problem that runs there for the first
   /// time. Empty without `solution`.
   std::vector<std::optional<schedule::OpId>> firstRuns;
   /// Of the step in which products and the kernels that they took in are apart (passes/fuse/Epilogues.h).
   bool isSplit = false;
-  schedule::Cost time = 0; ///< of the training graph, in nanoseconds
+  schedule::Cost time = 0; ///< of the training graph, in nanoseconds; with what it waits for copies
   Bytes livePeakBytes = 0; ///< state included
   Bytes arenaBytes = 0;
   mlir::OwningOpRef<mlir::ModuleOp> placed; ///< null where the checks refused it

@@ -3,6 +3,7 @@
 #include "ir/StepGraphs.h"
 #include "ir/Stow.h"
 #include "ir/plan/schedule/Verify.h"
+#include "ir/plan/schedule/VerifyLanes.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -103,7 +104,7 @@ GraphPlanner::GraphPlanner(ModuleOp prepared, const CostModel &deviceCosts, cons
 
 std::optional<StepChoice> GraphPlanner::plan(Bytes budget) {
   try {
-    return wasInterrupted() ? fastestSoFar(budget) : walk(budget);
+    return wasInterrupted() ? fastestSoFar(budget) : search(budget);
   } catch (const Interrupted &) {
     acknowledgeInterruption();
     return fastestSoFar(budget);
@@ -128,10 +129,32 @@ std::optional<StepChoice> GraphPlanner::fastestSoFar(Bytes budget) const {
   return fastest ? std::optional(copyOf(*fastest)) : std::nullopt;
 }
 
+std::optional<StepChoice> GraphPlanner::search(Bytes budget) {
+  std::optional<StepChoice> kept = walk(budget);
+  if (!lanes() || keepAll.arenaBytes <= budget || budget < lowerBound())
+    return kept;
+  if (auto faster = travelling(budget, kept ? kept->time : schedule::kAnyTime))
+    return faster;
+  return !kept && smallest().arenaBytes <= budget ? std::optional(copyOf(smallest()))
+                                                  : std::move(kept);
+}
+
+LaneLadder *GraphPlanner::lanes() {
+  if (!laneLadder && costs.slow)
+    laneLadder.emplace(
+        problemOf(*bound), *costs.slow, planOptions(),
+        [this](const schedule::LaneSolution &solution) { return scheduledWithCopies(solution); });
+  return laneLadder ? &*laneLadder : nullptr;
+}
+
+std::optional<StepChoice> GraphPlanner::travelling(Bytes budget, schedule::Cost below) {
+  return lanes()->fastest(budget, asLiveBytes(budget) - stateOutside, below);
+}
+
 std::optional<StepChoice> GraphPlanner::walk(Bytes budget) {
   if (keepAll.arenaBytes <= budget)
     return copyOf(keepAll);
-  if (budget < lowerBound())
+  if (budget < keptBound())
     return std::nullopt;
   // Rows by rising time, and between them, where they belong by their time, segments and the rows
   // planned again because packing overshot.
@@ -163,14 +186,23 @@ std::optional<StepChoice> GraphPlanner::walk(Bytes budget) {
   if (const StepChoice *waited = takeWaiting(std::numeric_limits<schedule::Cost>::max()))
     return copyOf(*waited);
   // A row planned again may take less than the peak of the row it comes from.
-  return smallest().arenaBytes <= budget ? std::optional(copyOf(smallest())) : std::nullopt;
+  return smallestWithoutCopies().arenaBytes <= budget
+             ? std::optional(copyOf(smallestWithoutCopies()))
+             : std::nullopt;
 }
 
 std::optional<StepChoice> GraphPlanner::planInTime(Bytes budget, schedule::Cost most) {
   if (keepAll.arenaBytes <= budget)
     return copyOf(keepAll);
-  if (budget < lowerBound())
-    return std::nullopt;
+  if (budget >= keptBound())
+    if (auto kept = planAffordable(budget, most))
+      return kept;
+  return lanes() && budget >= lowerBound()
+             ? travelling(budget, most < schedule::kAnyTime ? most + 1 : most)
+             : std::nullopt;
+}
+
+std::optional<StepChoice> GraphPlanner::planAffordable(Bytes budget, schedule::Cost most) {
   Ladder affordable(*planner, most);
   const auto bytesOf = [&](int rung) { return affordable.budgetOf(rung) + stateOutside; };
   constexpr int kTries = 6;
@@ -279,14 +311,30 @@ void GraphPlanner::searchWithin(const Allowance &allowance, Bytes beside, StepCh
   }
 }
 
+const StepChoice &GraphPlanner::smallestWithoutCopies() {
+  if (!smallestKeptChoice)
+    smallestKeptChoice = findSmallest();
+  return *smallestKeptChoice;
+}
+
 const StepChoice &GraphPlanner::smallest() {
-  if (!smallestChoice)
-    smallestChoice = findSmallest();
+  if (!smallestChoice) {
+    smallestChoice = copyOf(smallestWithoutCopies());
+    const Bytes known = smallestChoice->arenaBytes;
+    if (lanes() && known > lowerBound())
+      if (auto less = lanes()->smallest(known, mostPadding + slackOf(known) - stateOutside))
+        smallestChoice = std::move(less);
+  }
   return *smallestChoice;
 }
 
+Bytes GraphPlanner::lowerBound() {
+  return lanes() ? lanePeakBound() + stateOutside - mostPadding : keptBound();
+}
+
 schedule::Cost GraphPlanner::timeBound(Bytes budget) {
-  return bounds().timeBound(roundedUp(budget) - stateOutside);
+  const Bytes live = roundedUp(budget) - stateOutside;
+  return lanes() ? laneTimeBound(live) : bounds().timeBound(live);
 }
 
 double GraphPlanner::extraTimeBound(Bytes budget) {
@@ -298,10 +346,14 @@ double GraphPlanner::extraTimeBound(Bytes budget) {
 
 OwningOpRef<ModuleOp> GraphPlanner::orderedFormOf(const StepChoice &choice) const {
   OwningOpRef<ModuleOp> module = clone(bound);
-  if (choice.solution)
-    applyTo(*module, *choice.solution);
-  const Bytes wanted =
-      choice.solution ? wantedLiveOf(*choice.solution) : std::numeric_limits<Bytes>::max();
+  Bytes wanted = std::numeric_limits<Bytes>::max();
+  if (choice.withCopies) {
+    const StepProblem step = applyTo(*module, *choice.withCopies);
+    wanted = schedule::verify(problem, lanesOf(step, *costs.slow), *choice.withCopies).peakBytes;
+  } else if (choice.solution) {
+    applyTo(*module, schedule::withoutCopies(*choice.solution));
+    wanted = wantedLiveOf(*choice.solution);
+  }
   runStage(*module, "order",
            [&](PassManager &manager) { addSharePasses(manager, target, wanted); });
   return module;
@@ -364,7 +416,7 @@ Bytes GraphPlanner::liveBytesOf(int index) {
   if (const Bytes *known = findSame(liveBytesOfRow, index))
     return *known;
   OwningOpRef<ModuleOp> module = clone(bound);
-  applyTo(*module, row(index)->solution);
+  applyTo(*module, schedule::withoutCopies(row(index)->solution));
   func::FuncOp graph = trainGraph(*module);
   placeInside(graph, target, wantedLiveOf(row(index)->solution));
   shareInPlace(graph);
@@ -437,7 +489,7 @@ StepProblem GraphPlanner::problemOf(ModuleOp module) const {
   return buildStepProblem(trainGraph(module), costs, alignment);
 }
 
-StepProblem GraphPlanner::applyTo(ModuleOp module, const schedule::Solution &solution) const {
+StepProblem GraphPlanner::applyTo(ModuleOp module, const schedule::LaneSolution &solution) const {
   StepProblem step = problemOf(module);
   applySchedule(trainGraph(module), step, solution);
   return step;
@@ -452,10 +504,40 @@ schedule::Planner &GraphPlanner::bounds() {
       options.effort = 0; // schedules are not asked for
       relaxedPlanner = std::make_unique<schedule::Planner>(*relaxed, options);
       relaxedLeast = relaxed->leastTime();
+      if (costs.slow)
+        relaxedProblem = std::move(*relaxed);
       timeOfAllCopied = costs.timeOf(trainGraph(*module)).total();
     }
   }
   return relaxedPlanner ? *relaxedPlanner : *planner;
+}
+
+/// What travels in pieces may do so in one copy, so that no copy has a latency here.
+schedule::LanePlanner &GraphPlanner::relaxedLanePlanner() {
+  if (!relaxedLanes) {
+    schedule::PlanOptions options;
+    options.effort = 0; // schedules are not asked for
+    relaxedLanes = std::make_unique<schedule::LanePlanner>(relaxedProblem, options);
+  }
+  return *relaxedLanes;
+}
+
+schedule::Lanes GraphPlanner::relaxedLanesOf() const {
+  schedule::Lanes given = {costs.slow->out, costs.slow->in, costs.slow->capacity, {}};
+  given.out.latency = given.in.latency = 0;
+  return given;
+}
+
+Bytes GraphPlanner::lanePeakBound() {
+  bounds();
+  return relaxedPlanner ? relaxedLanePlanner().peakBound(relaxedLanesOf()) : lanes()->peakBound();
+}
+
+schedule::Cost GraphPlanner::laneTimeBound(Bytes liveBytes) {
+  bounds();
+  return relaxedPlanner
+             ? relaxedLanePlanner().timeBound(liveBytes, relaxedLanesOf()).value_or(relaxedLeast)
+             : lanes()->timeBound(liveBytes);
 }
 
 StepChoice GraphPlanner::inBestOrder() {
@@ -494,11 +576,24 @@ Bytes GraphPlanner::wantedLiveOf(const schedule::Solution &solution) const {
 
 StepChoice GraphPlanner::scheduled(const std::string &method, const schedule::Solution &solution,
                                    int64_t packingWork) {
-  noteTry("packing a schedule of " + formatBytes(wantedLiveOf(solution)));
+  return placed(method, schedule::withoutCopies(solution), wantedLiveOf(solution), packingWork);
+}
+
+StepChoice GraphPlanner::scheduledWithCopies(const schedule::LaneSolution &solution) {
+  const schedule::Lanes given = lanesOf(problemOf(*bound), *costs.slow);
+  const Bytes live = schedule::verify(problem, given, solution).peakBytes;
+  StepChoice choice = placed("copies", solution, live, kPackingWork);
+  choice.withCopies = solution;
+  return choice;
+}
+
+StepChoice GraphPlanner::placed(const std::string &method, const schedule::LaneSolution &solution,
+                                Bytes wantedLive, int64_t packingWork) {
+  noteTry("packing a schedule of " + formatBytes(wantedLive));
   OwningOpRef<ModuleOp> copy = clone(bound);
   const StepProblem step = applyTo(*copy, solution);
-  StepChoice choice = candidates.make(method, std::move(copy), packingWork, wantedLiveOf(solution));
-  choice.solution = solution;
+  StepChoice choice = candidates.make(method, std::move(copy), packingWork, wantedLive);
+  choice.solution = schedule::runsOf(solution);
   if (!choice.isRefused())
     choice.firstRuns = firstRuns(*choice.placed, step);
   return choice;

@@ -6,6 +6,7 @@
 #include "passes/plan/Budget.h"
 #include "passes/plan/Candidate.h"
 #include "passes/plan/Ladder.h"
+#include "passes/plan/LaneLadder.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -39,7 +40,7 @@ public:
 
   const StepChoice &smallest();
 
-  Bytes lowerBound() { return bounds().peakBound() + stateOutside - mostPadding; }
+  Bytes lowerBound();
 
   schedule::Cost timeBound(Bytes budget);
 
@@ -55,7 +56,18 @@ public:
   schedule::Problem problem; ///< of the training graph
 
 private:
+  std::optional<StepChoice> search(Bytes budget);
   std::optional<StepChoice> walk(Bytes budget);
+  std::optional<StepChoice> planAffordable(Bytes budget, schedule::Cost most);
+
+  /// Candidates in which something travels; null where there is no slow memory.
+  LaneLadder *lanes();
+
+  /// The fastest of them within the budget that takes less time than `below`.
+  std::optional<StepChoice> travelling(Bytes budget, schedule::Cost below);
+
+  /// No arena without copies is smaller.
+  Bytes keptBound() { return bounds().peakBound() + stateOutside - mostPadding; }
   void searchWithin(const Allowance &allowance, Bytes beside, StepChoice &best);
 
   /// Of the candidates that were placed so far.
@@ -69,6 +81,7 @@ private:
   Bytes roundedUp(Bytes budget) const { return alignUp(budget, alignment); }
 
   StepChoice findSmallest();
+  const StepChoice &smallestWithoutCopies();
 
   /// False where packing segments is in vain: placed inside other values, or with their windows
   /// tightened, they take less than their live bytes by a twentieth at most.
@@ -119,11 +132,17 @@ private:
   StepProblem problemOf(mlir::ModuleOp module) const;
 
   /// Returns what the module was scheduled by.
-  StepProblem applyTo(mlir::ModuleOp module, const schedule::Solution &solution) const;
+  StepProblem applyTo(mlir::ModuleOp module, const schedule::LaneSolution &solution) const;
 
   /// What bounds are asked of: the planner itself where nothing can be placed inside anything, else
   /// one of the problem that holds for every placement.
   schedule::Planner &bounds();
+
+  /// Likewise with lanes, which must be there.
+  Bytes lanePeakBound();
+  schedule::Cost laneTimeBound(Bytes liveBytes);
+  schedule::LanePlanner &relaxedLanePlanner();
+  schedule::Lanes relaxedLanesOf() const;
 
   /// Everything kept, in program order or in the best order that the planner found; every op runs in
   /// its fastest way.
@@ -139,6 +158,9 @@ private:
 
   StepChoice scheduled(const std::string &method, const schedule::Solution &solution,
                        int64_t packingWork);
+  StepChoice scheduledWithCopies(const schedule::LaneSolution &solution);
+  StepChoice placed(const std::string &method, const schedule::LaneSolution &solution,
+                    Bytes wantedLive, int64_t packingWork);
 
   const CostModel costs;
   const Target &target;
@@ -154,7 +176,10 @@ private:
   schedule::Cost relaxedLeast = 0, timeOfAllCopied = 0; ///< every op once: without copies, with all
   bool boundsAreBuilt = false;
   std::optional<schedule::FrontierRow> segmentSchedule;
-  std::optional<StepChoice> segmentChoice, smallestChoice;
+  std::optional<StepChoice> segmentChoice, smallestChoice, smallestKeptChoice;
+  std::optional<LaneLadder> laneLadder;
+  schedule::Problem relaxedProblem;                    ///< where there are lanes
+  std::unique_ptr<schedule::LanePlanner> relaxedLanes; ///< likewise, for its bounds
   std::map<int, Bytes> arenaOfRow, liveBytesOfRow;
   std::optional<std::pair<int, StepChoice>> lastPlaced;
   std::map<int, std::optional<StepChoice>> tightened; ///< of rows that packing overshot

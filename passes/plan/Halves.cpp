@@ -1,6 +1,7 @@
 #include "passes/plan/Halves.h"
 
 #include "ir/StepGraphs.h"
+#include "ir/StowOffloadOps.h"
 #include "passes/plan/Stages.h"
 #include "runtime/base/Error.h"
 
@@ -71,6 +72,7 @@ void joinGraphs(ModuleOp first, ModuleOp last) {
 
 StepChoice joinChoices(StepChoice first, StepChoice last, int64_t repeats) {
   last.firstSolution = std::move(first.solution);
+  last.firstWithCopies = std::move(first.withCopies);
   last.method = last.method == "keep all" ? first.method : last.method;
   last.time += repeats * first.time;
   last.livePeakBytes = std::max(first.livePeakBytes, last.livePeakBytes);
@@ -83,6 +85,8 @@ StepChoice joinChoices(StepChoice first, StepChoice last, int64_t repeats) {
   for (StringRef bytes :
        {StringRef(kArenaBytesAttr), StringRef(kLowerBoundAttr), StringRef(kLogicalBoundAttr)})
     takeLarger(bytes, *first.placed, *last.placed);
+  if (first.placed.get()->hasAttr(kSlowBytesAttr))
+    takeLarger(kSlowBytesAttr, *first.placed, *last.placed);
   runStage(*last.placed, "order", addPlacedChecks);
   return last;
 }

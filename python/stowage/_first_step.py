@@ -26,10 +26,13 @@ from ._library import Library, Model
 EAGER = 2.5
 #: Flags that change how a step is run, not what it computes.
 _HARMLESS = ("--recompute", "--memory-budget", "--threads", "--loss-output", "--profile", "--checkpoint", "--roofline", "--remarks",
-             "--budget-covers", "--shapes", "--input-gradients", "--seed", "--target-cpu", "--loss-chunks", "--row-chunks")  # fmt: skip
+             "--budget-covers", "--shapes", "--input-gradients", "--seed", "--target-cpu", "--loss-chunks", "--row-chunks", "--offload",
+             "--offload-bandwidth", "--offload-capacity")  # fmt: skip
 #: Flags that a copy of the step leaves out.
 _LEFT_OUT = ("--clip-norm", "--clip-value", "--group", "--no-decay", "--precision", "--keep-wide", "--loss-scale", "--no-dropout",
              "--target", "--optimizer")  # fmt: skip
+#: Flags that say how much memory the step takes; the copy takes what it needs.
+_PLANNING = ("--memory-budget", "--recompute", "--checkpoint", "--shapes", "--offload", "--offload-bandwidth", "--offload-capacity")
 
 
 class NotCompared(Exception):
@@ -243,7 +246,7 @@ class FirstStep:
             return self.report
         self.words.append(reason)
         library = str(self.source.folder / "libcopy.so")
-        flags = [flag for flag in self.source.flags if _name(flag) not in (*_LEFT_OUT, "--memory-budget", "--recompute", "--checkpoint", "--shapes")]
+        flags = [flag for flag in self.source.flags if _name(flag) not in (*_LEFT_OUT, *_PLANNING)]
         flags += self._shape_flags()
         batch = [f"--batch={samples}"] if self.source.batch is not None else []
         _tool.run(["compile", self.source.path, "--emit=shared", "-o", library, *flags, *batch, f"--optimizer=sgd:lr={RATE}", "--no-dropout",

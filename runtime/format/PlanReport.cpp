@@ -19,6 +19,12 @@ constexpr size_t nameWidth = 120;
 /// Of five chips' engines.
 constexpr size_t implementationWidth = 400;
 
+std::string milliseconds(double seconds) {
+  char text[40] = "";
+  std::snprintf(text, sizeof(text), "%.3f", 1e3 * seconds);
+  return text;
+}
+
 std::string padLeft(const std::string &text, size_t width) {
   return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
 }
@@ -160,10 +166,15 @@ std::string renderSum(const Plan &plan) {
   if (plan.outsideArenaBytes > 0 && !plan.outsideNote.empty())
     fact("of the process", plan.arenaBytes + plan.outsideArenaBytes, "");
   std::string out = table.text("  ");
-  out += "packing: " + status + "; extra time for recomputation" +
-         (hasChoices(plan) ? " and slower calls: " : ": ") + percent(plan.extraTimeFraction) +
-         (plan.extraTimeBound > 0 ? ", lower bound " + percent(plan.extraTimeBound) : "") +
-         (plan.costSource.empty() ? "" : " (" + printableText(plan.costSource) + ")") + "\n";
+  const std::string copies = describeCopies(plan);
+  const bool travels = !copies.empty();
+  out +=
+      "packing: " + status + "; extra time for recomputation" +
+      (hasChoices(plan) ? " and slower calls: " : ": ") + percent(plan.extraTimeFraction) +
+      (plan.extraTimeBound > 0 && !travels ? ", lower bound " + percent(plan.extraTimeBound) : "") +
+      (plan.costSource.empty() ? "" : " (" + printableText(plan.costSource) + ")") + "\n";
+  if (travels)
+    out += copies + "\n";
   if (!plan.outsideNote.empty())
     out += "outside the arena: " + printableText(plan.outsideNote, 1000) + "\n";
   for (const std::string &note : plan.notes)
@@ -213,11 +224,10 @@ std::string renderShapes(const Plan &plan) {
   Table table({false, true, true, true, true});
   table.add({"shape", "bytes", "MiB", "ms per step", "recomputed"});
   for (const PlannedShape &shape : plan.shapes) {
-    char milliseconds[40] = "";
-    if (shape.stepSeconds > 0)
-      std::snprintf(milliseconds, sizeof(milliseconds), "%.3f", 1e3 * shape.stepSeconds);
     table.add({printableText(shape.name, nameWidth), groupDigits(shape.arenaBytes),
-               mebibytes(shape.arenaBytes), milliseconds, percent(shape.extraTimeFraction)});
+               mebibytes(shape.arenaBytes),
+               shape.stepSeconds > 0 ? milliseconds(shape.stepSeconds) : "",
+               percent(shape.extraTimeFraction)});
   }
   return table.text("  ");
 }
@@ -248,6 +258,22 @@ std::string describeReferences(const Plan &plan) {
     append(list, list.empty() ? "" : ", ", count, " ", kind);
   return concat(calls, calls == 1 ? " library call runs" : " library calls run",
                 " reference code, some hundred times slower than the library's other code: ", list);
+}
+
+std::string describeCopies(const Plan &plan) {
+  std::string text;
+  for (const GraphPlan &graph : plan.graphs)
+    if (graph.copies)
+      append(text, text.empty() ? "slow memory: " : "; ", graph.name(), " sends ",
+             formatBytes(graph.copies->bytesOut), " and fetches ",
+             formatBytes(graph.copies->bytesIn), ", ", formatBytes(graph.copies->slowPeakBytes),
+             " of them there at once; it waits ", milliseconds(graph.copies->exposedSeconds), " ms",
+             " for copies and hides ", milliseconds(graph.copies->hiddenSeconds), " ms",
+             " of them");
+  if (!text.empty() && plan.extraTimeBound > 0)
+    text +=
+        "; no plan in this memory takes less than " + percent(plan.extraTimeBound) + " more time";
+  return text;
 }
 
 std::string groupDigits(int64_t value) {

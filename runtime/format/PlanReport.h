@@ -31,6 +31,9 @@ std::string toCsv(const Plan &plan);
 /// none does.
 std::string describeReferences(const Plan &plan);
 
+/// What travels to slow memory and back, and what of it is waited for; empty where nothing does.
+std::string describeCopies(const Plan &plan);
+
 /// "1,234,567".
 std::string groupDigits(int64_t value);
 

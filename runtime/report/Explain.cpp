@@ -335,8 +335,11 @@ std::vector<Repeated> repeatedSteps(const GraphPlan &graph) {
 std::string explainRecomputation(const Plan &plan, size_t rows) {
   const GraphPlan &graph = fullestGraph(plan);
   const std::vector<Repeated> list = repeatedSteps(graph);
+  const std::string copies = describeCopies(plan).empty() ? "" : describeCopies(plan) + ".\n";
   if (list.empty())
-    return "Nothing is computed twice: every activation is kept until its last reader.\n";
+    return copies.empty()
+               ? "Nothing is computed twice: every activation is kept until its last reader.\n"
+               : "Nothing is computed twice.\n" + copies;
   int64_t again = 0;
   double seconds = 0;
   for (const Repeated &entry : list) {
@@ -351,7 +354,7 @@ std::string explainRecomputation(const Plan &plan, size_t rows) {
             (plan.extraTimeBound > 0 ? " (no plan in this memory takes less than " +
                                            formatPercent(plan.extraTimeBound) + ")"
                                      : "");
-  text += ". Results are the same bit for bit.\n";
+  text += ". Results are the same bit for bit.\n" + copies;
   if (plan.withoutRecomputeBytes > plan.arenaBytes)
     text += "That buys " + formatBytesExact(plan.withoutRecomputeBytes - plan.arenaBytes) + ": " +
             groupDigits(plan.arenaBytes) + " bytes instead of " +

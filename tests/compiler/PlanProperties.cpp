@@ -13,6 +13,8 @@
 //    of the frontier alone have that order.
 //  - run, with every buffer filled with NaN at its death, they give the reference's losses, state
 //    and outputs bit for bit;
+//  - in larger tensors, with slow memory beside the arena, no budget takes more time, the smallest arena is no larger, bounds hold,
+//    and the bits are the same;
 //  - compiled in 16 bits, with everything kept it takes no more than in f32, and in segments, without
 //    a flag and under budgets it gives the same bits as then.
 #include "compiler/DeviceProfile.h"
@@ -43,9 +45,9 @@ namespace {
 
 class Case {
 public:
-  Case(uint64_t seed, const std::string &path) {
+  Case(uint64_t seed, const std::string &path, int64_t scale = 1) {
     prepareContext(context);
-    std::ofstream(path) << randomNet(seed);
+    std::ofstream(path) << randomNet(seed, scale);
     options.modelPath = path;
     options.loss = parseLoss("mse");
     options.optimizer =
@@ -67,7 +69,15 @@ public:
     checkSixteenBits(seed % 2 ? Precision::BF16 : Precision::F16, planner.keepAll().arenaBytes);
   }
 
-  int plans = 0, executed = 0;
+  /// The same of slow memory, to which small values do not travel.
+  void checkTravels(uint64_t seed) {
+    expected = trainPlaced(*placed(/*mode=*/"copied"));
+    planning.effort = 0.1;
+    BudgetPlanner planner(*prepared, costs, backend->target(), planning);
+    checkCopies(planner, seed);
+  }
+
+  int plans = 0, executed = 0, travelled = 0;
 
 private:
   void require(bool holds, const std::string &what) {
@@ -122,6 +132,46 @@ private:
       require(points[i].arenaBytes < points[i - 1].arenaBytes &&
                   points[i].time >= points[i - 1].time,
               "a frontier that rises with memory");
+  }
+
+  /// Plans in which buffers may travel, beside those in which none may.
+  void checkCopies(BudgetPlanner &without, uint64_t seed) {
+    constexpr Bytes kBandwidths[] = {Bytes{1} << 31, Bytes{1} << 35, Bytes{1} << 39};
+    CostModel lanes = costs;
+    lanes.slow.emplace();
+    lanes.slow->out = lanes.slow->in = {kBandwidths[seed % 3], 1'000'000'000, 0};
+    lanes.slow->capacity = Bytes{1} << 30;
+    BudgetPlanner planner(*prepared, lanes, backend->target(), planning);
+    const Bytes full = planner.keepAll().arenaBytes;
+    auto check = [&](Bytes budget, const StepChoice &choice) {
+      const std::string name = "copies within " + std::to_string(budget) + " bytes";
+      ++plans;
+      const std::optional<StepChoice> kept = without.plan(budget);
+      require(choice.arenaBytes <= budget, name + ": a larger arena");
+      require(!kept || choice.time <= kept->time, name + ": more time than without");
+      require(planner.lowerBound() <= choice.arenaBytes, name + ": a smaller arena than the bound");
+      require(planner.timeBound(budget) <= choice.time, name + ": less time than the bound");
+      if (choice.withCopies) {
+        ++travelled;
+        (*choice.placed)
+            ->setAttr(kOutsideBytesAttr, Builder(&context).getI64IntegerAttr(Bytes{1} << 30));
+        run(name, *choice.placed);
+      }
+    };
+    for (const int64_t percent : {75, 55, 40, 25}) {
+      const Bytes budget = full * percent / 100;
+      const std::optional<StepChoice> choice = planner.plan(budget);
+      require(choice || !without.plan(budget), "a budget that is met without copies alone");
+      if (!choice)
+        break;
+      check(budget, *choice);
+    }
+    const StepChoice &smallest = planner.smallest();
+    require(smallest.arenaBytes <= without.smallest().arenaBytes, "copies take more memory");
+    const std::optional<StepChoice> least = planner.plan(smallest.arenaBytes);
+    require(least.has_value(), "the smallest arena with copies is refused as a budget");
+    check(smallest.arenaBytes, *least);
+    require(planner.refusals().empty(), "the checks refuse a plan with copies");
   }
 
   /// What a share of the step's time buys without a budget.
@@ -229,13 +279,16 @@ int main(int argc, char **argv) {
   }
   const std::string path =
       std::filesystem::temp_directory_path() / ("net-" + std::to_string(getpid()) + ".mlir");
-  int failed = 0, plans = 0, executed = 0;
+  int failed = 0, plans = 0, executed = 0, travelled = 0;
   for (uint64_t seed = first; seed < first + cases; ++seed) {
     try {
       Case one(seed, path);
       one.check(seed);
-      plans += one.plans;
-      executed += one.executed;
+      Case large(seed, path, /*scale=*/32);
+      large.checkTravels(seed);
+      plans += one.plans + large.plans;
+      executed += one.executed + large.executed;
+      travelled += large.travelled;
     } catch (const std::exception &error) {
       ++failed;
       std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), error.what());
@@ -243,9 +296,10 @@ int main(int argc, char **argv) {
     }
   }
   std::filesystem::remove(path);
-  std::printf("%llu networks from seed %llu: %d plans, %d executed; %d networks failed\n",
+  std::printf("%llu networks from seed %llu: %d plans, %d of them with copies, %d executed; %d "
+              "networks failed\n",
               static_cast<unsigned long long>(cases), static_cast<unsigned long long>(first), plans,
-              executed, failed);
+              travelled, executed, failed);
   return failed ? 1 : 0;
 }
 

@@ -13,8 +13,6 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-constexpr int64_t kMostElements = 6000; ///< of one value
-
 struct Node {
   std::string name;
   Extents shape;
@@ -42,7 +40,8 @@ int64_t elementsOf(const Extents &shape) {
 /// Writes a model op by op.
 class Writer {
 public:
-  explicit Writer(uint64_t seed) : random(seed), moves(movesData(seed)) {}
+  Writer(uint64_t seed, int64_t scale)
+      : random(seed), moves(movesData(seed)), scale(scale), mostElements(6000 * scale) {}
 
   std::string write() {
     addInput();
@@ -65,10 +64,10 @@ private:
   }
 
   void addInput() {
-    Extents shape = {oneOf<int64_t>({1, 2, 4})};
+    Extents shape = {scale * oneOf<int64_t>({1, 2, 4})};
     for (int64_t rank = 1 + below(3); rank > 0; --rank)
       shape.push_back(oneOf<int64_t>({2, 3, 4, 6, 8, 16}));
-    while (elementsOf(shape) > kMostElements / 4)
+    while (elementsOf(shape) > mostElements / 4)
       shape.pop_back();
     arguments = "%x: " + typeOf(shape) + " {stow.name = \"x\", stow.kind = #stow.kind<input>}";
     nodes.push_back({"x", shape});
@@ -212,13 +211,13 @@ private:
     int64_t elements = 0;
     for (size_t part : parts)
       elements += elementsOf(nodes[part].shape);
-    if (elements <= kMostElements)
+    if (elements <= mostElements)
       join(parts, axis);
   }
 
   /// A concat inside another one, on two axes; what stands beside it is no concat.
   void nest(size_t x) {
-    if (elementsOf(nodes[x].shape) * 4 > kMostElements || rank(x) < 2)
+    if (elementsOf(nodes[x].shape) * 4 > mostElements || rank(x) < 2)
       return;
     const int64_t inner = below(rank(x)), outer = below(rank(x));
     size_t joined = join({unary(x), below(2) ? x : unary(x)}, inner);
@@ -262,7 +261,7 @@ private:
   /// Circular padding: the last of a dimension, all of it, the first of it.
   void wrap(size_t x) {
     const int64_t axis = below(rank(x)), whole = nodes[x].shape[axis];
-    if (elementsOf(nodes[x].shape) * 3 > kMostElements)
+    if (elementsOf(nodes[x].shape) * 3 > mostElements)
       return;
     auto side = [&](int64_t size, bool isLast) {
       Extents sizes = nodes[x].shape, starts(sizes.size(), 0);
@@ -312,7 +311,7 @@ private:
       known->second = parameter({shape.back(), out});
     size_t weight = known->second;
     shape.back() = out;
-    if (elementsOf(shape) <= kMostElements)
+    if (elementsOf(shape) <= mostElements)
       emit("matmul", {x, weight}, "transpose_a = false, transpose_b = false", shape);
   }
 
@@ -333,7 +332,7 @@ private:
     const int64_t kernel = oneOf<int64_t>({1, 3}), pad = kernel / 2;
     size_t weight = parameter({oneOf<int64_t>({3, 4, 8, 16}), shape[1], kernel, kernel});
     shape[1] = node(weight).shape[0];
-    if (elementsOf(shape) > kMostElements)
+    if (elementsOf(shape) > mostElements)
       return;
     size_t y = emit("conv2d", {x, weight},
                     "strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64, "
@@ -370,7 +369,8 @@ private:
   static constexpr size_t kHidden = 1'000'000; ///< ids of parameters begin here
 
   std::mt19937_64 random;
-  const bool moves; ///< has concats and slices
+  const bool moves;                  ///< has concats and slices
+  const int64_t scale, mostElements; ///< of the first dimension; of one value
   bool isPlain = false;
   int parameters = 0;
   std::string arguments, body;
@@ -383,6 +383,6 @@ private:
 
 bool movesData(uint64_t seed) { return seed % 5 != 0; }
 
-std::string randomNet(uint64_t seed) { return Writer(seed).write(); }
+std::string randomNet(uint64_t seed, int64_t scale) { return Writer(seed, scale).write(); }
 
 } // namespace stow

@@ -11,7 +11,8 @@ namespace stow {
 /// True for the seeds whose networks join and slice: four of five.
 bool movesData(uint64_t seed);
 
-/// A model of the model form with input "x" and output "out", a function of `seed` alone.
-std::string randomNet(uint64_t seed);
+/// A model of the model form with input "x" and output "out", a function of `seed` and of `scale` alone, by which its tensors are
+/// larger.
+std::string randomNet(uint64_t seed, int64_t scale = 1);
 
 } // namespace stow

@@ -5,6 +5,7 @@
 #include "runtime/program/Executor.h"
 
 #include <algorithm>
+#include <filesystem>
 
 using namespace mlir;
 
@@ -62,6 +63,8 @@ std::vector<char> PlacedProgram::train(Poison poison) const {
   const Program &program = impl->built.program;
   ExecutorOptions options;
   options.poison = poison == Poison::Dying;
+  if (program.slowBytes > 0)
+    options.slow.folder = std::filesystem::temp_directory_path();
   Executor executor(program, {impl->loaded->kernels(), impl->built.constants}, options);
   // What the plan states beside the arena covers what the device says it takes.
   if (executor.device().outsideMemory().total() > program.plan.outsideArenaBytes)

@@ -10,7 +10,9 @@ compared with PyTorch's in double; how far PyTorch's own float32 is from them sa
   - within 80 and 50 % of that arena, or the smallest that a refusal names instead, and by segments, each run with every buffer filled with NaN at its death: the same bits;
   - in two batches a step, and in pieces of rows: PyTorch's losses again, since sums are in another order;
   - with another number of threads: the same;
-  - in bf16 and fp16, as it is and within budgets: the same bits as each other, the first loss near PyTorch's.
+  - in bf16 and fp16, as it is and within budgets: the same bits as each other, the first loss near PyTorch's;
+  - in batches so large that values travel to slow memory, within half of the arena and the smallest that a refusal names, with copies
+    made beside the commands, as early and as late as awaits allow, and with every buffer filled with NaN at its death: the same bits.
 
 With --turns, of which the day makes use, each seed is compiled as it is and in one of the other ways, the next seed in the next.
 
@@ -40,11 +42,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 import safetensors_io  # noqa: E402
 
 BATCH, STEPS, CLASSES = 4, 3, 4
+LARGE = 256  # samples with which most values have more bytes than a block of slow memory
 BUDGETS = ("--memory-budget=80%", "--memory-budget=50%", "--checkpoint=sqrt")
 OPTIMIZERS = ("sgd:lr=0.05", "sgd:lr=0.02,momentum=0.9,nesterov", "adam:lr=1e-3", "adamw:lr=1e-3,weight-decay=0.1",
               "rmsprop:lr=1e-3,momentum=0.5", "adagrad:lr=1e-2", "lion:lr=1e-3,weight-decay=0.1", "adafactor:lr=1e-2")  # fmt: skip
 TRIES = 80  # networks that making one smaller may try
-STAGES = ("as it is", "budgets", "in two batches", "in pieces of rows", "loss in pieces", "threads", "bf16", "fp16")
+STAGES = ("as it is", "budgets", "in two batches", "in pieces of rows", "loss in pieces", "threads", "bf16", "fp16", "travels")
 SENSITIVE = 1e-2  # where PyTorch's float32 is further than this from its double, the network says nothing
 
 
@@ -98,15 +101,17 @@ class Case:
 
     def __init__(self, seed: int, graph: Graph, setting: Setting, stowage: str, folder: Path) -> None:
         self.graph, self.setting, self.stowage, self.folder = graph, setting, stowage, folder
-        rng = np.random.default_rng(seed)
-        rows = BATCH * STEPS
-        self.data = random_data(graph, rng, rows)
-        if setting.loss.startswith("cross-entropy"):
-            self.data["y"] = rng.integers(0, CLASSES, rows)
-        elif graph.output != "loss":
-            self.data["y"] = rng.standard_normal((rows, *graph.shapes[graph.output])).astype(np.float32)
+        self.data = self.draw(np.random.default_rng(seed), BATCH * STEPS)
         self.model, self.rows = folder / "model.onnx", folder / "rows.npz"
         self.write()
+
+    def draw(self, rng: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
+        data = random_data(self.graph, rng, rows)
+        if self.setting.loss.startswith("cross-entropy"):
+            data["y"] = rng.integers(0, CLASSES, rows)
+        elif self.graph.output != "loss":
+            data["y"] = rng.standard_normal((rows, *self.graph.shapes[self.graph.output])).astype(np.float32)
+        return data
 
     def write(self) -> None:
         self.graph.write(self.model, BATCH)
@@ -116,22 +121,23 @@ class Case:
         run = Run(self.graph, dtype, noise)
         return run.train(self.data, self.setting.loss, self.setting.optimizer, STEPS, batches, self.setting.clip), run.state()
 
-    def compile(self, *flags: str, threads: int = 0) -> Path:
+    def compile(self, *flags: str, threads: int = 0, batch: int = BATCH) -> Path:
         program, setting = self.folder / "program", self.setting
-        words = [self.stowage, "compile", self.model, "-o", program, f"--batch={BATCH}", f"--loss={setting.loss}",
+        words = [self.stowage, "compile", self.model, "-o", program, f"--batch={batch}", f"--loss={setting.loss}",
                  f"--optimizer={setting.optimizer}", f"--threads={threads or setting.threads}", "--parameter=m.w*", "--freeze=c*", *setting.clip, *flags]  # fmt: skip
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600)
         if done.returncode in (1, 2):
             raise Refused(done.stderr)
         if done.returncode:
             raise Wrong(f"compiler ends with {done.returncode}: {' '.join(flags)}: {done.stderr.strip()[:600]}")
+        self.said = done.stdout
         return program
 
-    def train(self, program: Path, *flags: str) -> tuple[str, bytes]:
+    def train(self, program: Path, *flags: str, rows: Optional[Path] = None) -> tuple[str, bytes]:
         log, saved = self.folder / "log.csv", self.folder / "saved.safetensors"
         for path in (log, saved):
             path.unlink(missing_ok=True)
-        words = [program, "train", f"--data={self.rows}", f"--steps={STEPS}", "--no-shuffle", "--validation-split=0", "--allow-nonfinite",
+        words = [program, "train", f"--data={rows or self.rows}", f"--steps={STEPS}", "--no-shuffle", "--validation-split=0", "--allow-nonfinite",
                  "--quiet", f"--log={log}", f"--save={saved}", *flags]  # fmt: skip
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600)
         if done.returncode:
@@ -216,6 +222,28 @@ class Case:
                 raise Wrong(f"other bits in {name}: {budget}")
             counts[f"same bits in {name}"] += 1
 
+    def check_travels(self, counts: collections.Counter) -> None:
+        rows = self.folder / "large.npz"
+        np.savez(rows, **self.draw(np.random.default_rng(0), LARGE * STEPS))
+        plain = self.train(self.compile("--recompute=none", batch=LARGE), rows=rows)
+        offload = (f"--offload={self.folder}", "--offload-bandwidth=1e4,1e4,0")
+        try:
+            budget = "--memory-budget=50%"
+            program = self.compile(budget, *offload, batch=LARGE)
+        except Refused as refusal:
+            if not refusal.smallest:
+                raise Wrong(f"refused {budget} with --offload: {refusal}") from refusal
+            budget = f"--memory-budget={refusal.smallest}"
+            try:
+                program = self.compile(budget, *offload, batch=LARGE)
+            except Refused as again:
+                raise Wrong(f"refused what was named as achievable with --offload: {budget}: {again}") from again
+        travels = "slow memory:" in self.said
+        for how in ("--poison", "--check=early-copies", "--check=late-copies") if travels else ("--poison",):
+            if self.train(program, how, rows=rows) != plain:
+                raise Wrong(f"other bits where values may travel: {budget} {how}")
+        counts["same bits where values travel" if travels else "same bits where values may travel"] += 1
+
     def check_close(self, counts: collections.Counter, name: str, batches: int, *flags: str, threads: int = 0) -> None:
         try:
             program = self.compile("--recompute=none", *flags, threads=threads)
@@ -233,7 +261,8 @@ class Case:
                 lambda: self.check_close(counts, "with the loss in pieces", 1, "--loss-chunks=2"),
                 lambda: self.check_close(counts, "on other threads", 1, threads=3 - self.setting.threads),
                 lambda: self.check_bits(counts, "--precision=bf16"),
-                lambda: self.check_bits(counts, "--precision=fp16"))  # fmt: skip
+                lambda: self.check_bits(counts, "--precision=fp16"),
+                lambda: self.check_travels(counts))  # fmt: skip
         return dict(zip(STAGES, ways, strict=True))
 
     def failures(self, counts: collections.Counter, names: Sequence[str]) -> dict[str, str]:

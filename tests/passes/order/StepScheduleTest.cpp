@@ -54,4 +54,72 @@ TEST_F(ApplySchedule, MovesFirstRunsThatNobodyReads) {
   EXPECT_EQ(clones, 0u); // nor the last
 }
 
+/// A product whose operand travels meanwhile: what is read behind its return is what has come.
+class ApplyCopies : public testing::Test {
+protected:
+  std::vector<std::string> applied(const std::vector<schedule::Step> &steps) {
+    context.loadDialect<StowDialect, func::FuncDialect>();
+    module = parseSourceString<ModuleOp>(R"(
+      func.func @train(%x: tensor<2048xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> tensor<2x1024xf32> attributes {stow.role = #stow.role<train>} {
+        %a = stow.exp %x : (tensor<2048xf32>) -> tensor<2048xf32>
+        %v = stow.reshape %a : (tensor<2048xf32>) -> tensor<2x1024xf32>
+        %b = stow.tanh %v : (tensor<2x1024xf32>) -> tensor<2x1024xf32>
+        %y = stow.mul %v, %b {stow.phase = #stow.phase<backward>} : (tensor<2x1024xf32>, tensor<2x1024xf32>) -> tensor<2x1024xf32>
+        return %y : tensor<2x1024xf32>
+      })",
+                                         ParserConfig(&context));
+    auto graph = findGraph(*module, Role::Train);
+    step = buildStepProblem(graph, CostModel(), 64);
+    applySchedule(graph, step, schedule::LaneSolution{steps});
+    EXPECT_TRUE(succeeded(module->verify()));
+    std::vector<std::string> left;
+    for (Operation &op : graph.front().without_terminator())
+      left.push_back(op.getName().stripDialect().str());
+    return left;
+  }
+
+  using Kind = schedule::Step::Kind;
+  static constexpr int x = 0, a = 1, b = 2; ///< values of the problem
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  StepProblem step;
+};
+
+TEST_F(ApplyCopies, ReadersBehindAnAwaitReadWhatHasCome) {
+  EXPECT_THAT(applied({{Kind::Run, 0},
+                       {Kind::Out, a},
+                       {Kind::Run, 1},
+                       {Kind::AwaitOut, a},
+                       {Kind::In, a},
+                       {Kind::AwaitIn, a},
+                       {Kind::Run, 2}}),
+              ElementsAre("exp", "copy_out", "reshape", "tanh", "await_out", "copy_in", "await_in",
+                          "reshape", "mul"));
+  auto graph = findGraph(*module, Role::Train);
+  auto op = [&](int number) { return &*std::next(graph.front().begin(), number); };
+  EXPECT_EQ(op(1)->getOperand(0), op(0)->getResult(0));
+  EXPECT_EQ(op(7)->getOperand(0), op(6)->getResult(0)); // the view is made again
+  EXPECT_EQ(op(8)->getOperand(0), op(7)->getResult(0));
+}
+
+TEST_F(ApplyCopies, WhatNobodyReadsDoesNotTravel) {
+  EXPECT_THAT(applied({{Kind::Run, 0},
+                       {Kind::Out, a},
+                       {Kind::Run, 1},
+                       {Kind::AwaitOut, a},
+                       {Kind::In, a},
+                       {Kind::AwaitIn, a},
+                       {Kind::Run, 0},
+                       {Kind::Run, 2}}),
+              ElementsAre("exp", "reshape", "tanh", "exp", "reshape", "mul"));
+}
+
+TEST_F(ApplyCopies, InputsAndSmallValuesStay) {
+  applied({{Kind::Run, 0}, {Kind::Run, 1}, {Kind::Run, 2}});
+  EXPECT_THAT(stayingStorages(step), ElementsAre(x)); // not a, b and y, which have 8192 bytes
+  for (schedule::Storage &storage : step.problem.storages)
+    storage.sizeBytes = 4095;
+  EXPECT_EQ(stayingStorages(step).size(), step.problem.storages.size());
+}
+
 } // namespace

@@ -86,7 +86,7 @@ public:
     }
     Best best;
     std::optional<FrontierRow> plain;
-    if (ways != Ways::Fetch) {
+    if (ways == Ways::Recompute || ways == Ways::Both) {
       plain = planner.schedule(budget);
       if (plain)
         result.recomputeTime = best.time = plain->time;
@@ -99,6 +99,12 @@ public:
     else if (plain)
       fill(result, lanes, withoutCopies(plain->solution), best.time);
     return result;
+  }
+
+  Bytes peakBound(const Lanes &lanes) { return LaneBound(graph, cuts, lanes).peakBound(); }
+
+  std::optional<Cost> timeBound(Bytes budget, const Lanes &lanes) {
+    return LaneBound(graph, cuts, lanes).time(budget, effort.laneBoundOps());
   }
 
   Bytes peakWithinTime(const LanePlanResult &answer, const Lanes &lanes) {
@@ -120,7 +126,7 @@ private:
     std::vector<const Rung *> result;
     result.push_back(make(0, inputOrder(problem)));
     result.push_back(make(1, planner.leanestOrder().solution));
-    if (ways == Ways::Both) {
+    if (ways != Ways::Fetch) {
       addCuts(make, result);
       addAnswers(make, result, budget, most);
     }
@@ -278,6 +284,12 @@ LanePlanResult LanePlanner::plan(Bytes budgetBytes, const Lanes &lanes, Ways way
 
 Bytes LanePlanner::peakWithinTime(const LanePlanResult &answer, const Lanes &lanes) {
   return impl->peakWithinTime(answer, lanes);
+}
+
+Bytes LanePlanner::peakBound(const Lanes &lanes) { return impl->peakBound(lanes); }
+
+std::optional<Cost> LanePlanner::timeBound(Bytes budgetBytes, const Lanes &lanes) {
+  return impl->timeBound(budgetBytes, lanes);
 }
 
 Bytes LanePlanner::inputOrderPeak() const { return impl->inputOrderPeak(); }

@@ -34,7 +34,13 @@
 namespace stow::schedule {
 
 /// What a plan may do with a value that does not fit.
-enum class Ways : int8_t { Recompute, Fetch, Both };
+enum class Ways : int8_t {
+  Recompute,
+  Fetch,
+  Both,
+  /// Both, without the search for recomputation alone within the budget: for those who have that answer already, and take the faster.
+  Travel,
+};
 
 struct LanePlanResult {
   Status status = Status::NotFound;
@@ -69,6 +75,12 @@ public:
   /// No schedule that takes at most as long as the answer has a smaller peak (LaneBound). The answer
   /// must have a solution.
   Bytes peakWithinTime(const LanePlanResult &answer, const Lanes &lanes);
+
+  /// No schedule at all has a smaller peak (LaneBound).
+  Bytes peakBound(const Lanes &lanes);
+
+  /// No schedule within the budget takes less time (LaneBound); absent if there is none.
+  std::optional<Cost> timeBound(Bytes budgetBytes, const Lanes &lanes);
 
   /// Peak of the input order, pinned bytes included: 100 % of a relative budget.
   Bytes inputOrderPeak() const;

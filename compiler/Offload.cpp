@@ -1,0 +1,126 @@
+#include "compiler/Offload.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/base/MemoryFlag.h"
+#include "runtime/format/SlowCopies.h"
+#include "runtime/slow/MeasureFolder.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <absl/strings/str_split.h>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+namespace stow {
+namespace {
+
+constexpr double kGiga = 1e9, kMicro = 1e3; ///< bytes a second, nanoseconds
+
+/// A link of whole megabytes a second and whole microseconds, so that what is printed gives the same plan again.
+schedule::Link linkOf(double gigabytesPerSecond, double microseconds) {
+  schedule::Link link;
+  link.bandwidthBytes = std::max<Bytes>(std::llround(gigabytesPerSecond * 1000), 1) * 1'000'000;
+  link.perCost = 1'000'000'000;
+  link.latency = std::llround(microseconds) * static_cast<schedule::Cost>(kMicro);
+  return link;
+}
+
+double gigabytesPerSecond(const schedule::Link &link) {
+  return static_cast<double>(link.bandwidthBytes) / kGiga;
+}
+
+int64_t microseconds(const schedule::Link &link) {
+  return link.latency / static_cast<schedule::Cost>(kMicro);
+}
+
+/// "OUT", "OUT,IN" or "OUT,IN,MICROSECONDS".
+SlowMemory parseBandwidth(const std::string &text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  std::vector<double> numbers;
+  for (const std::string &part : parts)
+    numbers.push_back(parseReal("offload-bandwidth", part));
+  const bool isSpeed = numbers.size() <= 3 && numbers[0] >= 0.001 && numbers[0] <= 1e5 &&
+                       (numbers.size() < 2 || (numbers[1] >= 0.001 && numbers[1] <= 1e5)) &&
+                       (numbers.size() < 3 || (numbers[2] >= 0 && numbers[2] <= 1e6));
+  if (!isSpeed)
+    throw Error::badInput(absl::StrCat(
+        "--offload-bandwidth: expected gigabytes a second out and in, from 0.001 to 100000, and "
+        "perhaps the "
+        "microseconds that a copy takes beside them, as 2.5 or 1.2,2.5 or 1.2,2.5,150; found \"",
+        text, "\""));
+  constexpr double kLatency = 100; // of a copy through a thread and a disk's queue
+  const double latency = numbers.size() > 2 ? numbers[2] : kLatency;
+  SlowMemory slow;
+  slow.out = linkOf(numbers[0], latency);
+  slow.in = linkOf(numbers.size() > 1 ? numbers[1] : numbers[0], latency);
+  return slow;
+}
+
+/// What the folder does, said so that it can be given instead.
+SlowMemory measured(const std::string &folder) {
+  const slow::FolderSpeed speed = slow::measureFolder(folder);
+  for (const std::string &note : speed.notes)
+    absl::FPrintF(stderr, "note: %s\n", note);
+  const double latency = std::max(speed.out.latencySeconds, speed.in.latencySeconds) * 1e6;
+  SlowMemory slow;
+  slow.out = linkOf(speed.out.bytesPerSecond / kGiga, latency);
+  slow.in = linkOf(speed.in.bytesPerSecond / kGiga, latency);
+  absl::FPrintF(stderr,
+                "%s: %.3f GB/s out, %.3f GB/s in, as measured now; to plan the same again: "
+                "--offload-bandwidth=%.3f,%.3f,%d\n",
+                folder, gigabytesPerSecond(slow.out), gigabytesPerSecond(slow.in),
+                gigabytesPerSecond(slow.out), gigabytesPerSecond(slow.in), microseconds(slow.out));
+  return slow;
+}
+
+Bytes freeIn(const std::string &folder) {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  if (error || !std::filesystem::is_directory(folder))
+    throw Error::badInput("--offload=" + folder + ": expected a folder" +
+                          (error ? ": " + error.message() : ""));
+  return static_cast<Bytes>(space.available);
+}
+
+} // namespace
+
+void addOffloadFlags(CommandLine &line, OffloadOptions &options) {
+  line.value("offload", "none|FOLDER",
+             "where activations may travel that do not fit --memory-budget, instead of being "
+             "computed again: a "
+             "folder on a disk (default: none)",
+             [&](const std::string &text) { options.folder = text == "none" ? "" : text; });
+  line.value("offload-bandwidth", "OUT,IN",
+             "gigabytes a second that copies to and from --offload are taken to pass, and perhaps "
+             "the microseconds of a copy: 1.2,2.5,150 (default: measured in the folder, now)",
+             [&](const std::string &text) { options.speed = parseBandwidth(text); });
+  line.value("offload-capacity", "BYTES",
+             "what may lie in --offload at once (default: what is free there)",
+             [&](const std::string &text) {
+               options.capacity = parseMemoryBytes("offload-capacity", text);
+             });
+}
+
+void finishOffload(OffloadOptions &options, const std::string &target) {
+  if (!options.isAsked()) {
+    if (options.speed || options.capacity)
+      throw Error::badInput(
+          std::string(options.speed ? "--offload-bandwidth" : "--offload-capacity") +
+          " is about --offload=FOLDER; give one");
+    return;
+  }
+  if (target != "host")
+    throw Error::badInput("--offload copies with threads of the host; on GPUs it needs memory of "
+                          "the host that is pinned, and "
+                          "streams for both directions, which the CUDA device does not have; leave "
+                          "it out with --target=" +
+                          target);
+  const Bytes free = freeIn(options.folder);
+  options.slow = options.speed ? *options.speed : measured(options.folder);
+  options.slow->capacity = options.capacity.value_or(free) / kSlowAlignment * kSlowAlignment;
+}
+
+} // namespace stow

@@ -1,0 +1,94 @@
+#include "passes/plan/LaneLadder.h"
+
+#include "ir/StowOffloadOps.h"
+#include "passes/memory/Passes.h"
+#include "passes/plan/Budget.h"
+#include "runtime/base/Bytes.h"
+#include "runtime/base/LongWork.h"
+
+#include <utility>
+
+namespace stow {
+
+schedule::Lanes lanesOf(const StepProblem &step, const SlowMemory &slow) {
+  return {slow.out, slow.in, slow.capacity, stayingStorages(step)};
+}
+
+LaneLadder::LaneLadder(const StepProblem &step, const SlowMemory &slow,
+                       schedule::PlanOptions options, Place place)
+    : lanes(lanesOf(step, slow)), leastTime(step.problem.leastTime()),
+      planner(step.problem, std::move(options)), place(std::move(place)) {}
+
+Bytes LaneLadder::budgetOf(int rung) const {
+  return schedule::percentOf(planner.inputOrderPeak(), size - rung);
+}
+
+const schedule::LanePlanResult &LaneLadder::at(int rung) {
+  auto [found, isNew] = known.try_emplace(rung);
+  if (isNew) {
+    noteTry("a schedule with copies within " + formatBytes(budgetOf(rung)));
+    found->second = planner.plan(budgetOf(rung), lanes, schedule::Ways::Travel);
+  }
+  return found->second;
+}
+
+const StepChoice &LaneLadder::placed(int rung) {
+  if (!lastPlaced || at(lastPlaced->first).solution != at(rung).solution)
+    lastPlaced.emplace(rung, place(*at(rung).solution));
+  return lastPlaced->second;
+}
+
+/// What packing takes; more than any budget where slow memory does not hold what travels.
+Bytes LaneLadder::arenaOf(int rung) {
+  for (const auto &[other, bytes] : arenas)
+    if (other == rung || at(other).solution == at(rung).solution)
+      return bytes;
+  const StepChoice &choice = placed(rung);
+  const bool isHeld =
+      !choice.isRefused() && bytesAttr(*choice.placed, kSlowBytesAttr) <= lanes.slowBytes;
+  return arenas[rung] = isHeld ? choice.arenaBytes : StepChoice::refusedBytes;
+}
+
+std::optional<StepChoice> LaneLadder::fastest(Bytes budget, Bytes liveBytes, schedule::Cost below) {
+  int rung = 0;
+  while (rung < size && budgetOf(rung) > liveBytes)
+    ++rung;
+  for (; rung < size; ++rung) {
+    const schedule::LanePlanResult &row = at(rung);
+    if (!row.solution || row.time >= below)
+      break;
+    if (row.bytesIn > 0 && arenaOf(rung) <= budget && placed(rung).time < below)
+      return BudgetPlanner::copyOf(placed(rung));
+  }
+  return std::nullopt;
+}
+
+int LaneLadder::last() {
+  if (lastRung)
+    return *lastRung;
+  int found = -1, missing = size;
+  while (found + 1 < missing && budgetOf(missing - 1) < peakBound())
+    --missing;
+  while (found + 1 < missing) {
+    const int middle = found + (missing - found) / 2;
+    (at(middle).solution ? found : missing) = middle;
+  }
+  lastRung = found;
+  return found;
+}
+
+std::optional<StepChoice> LaneLadder::smallest(Bytes below, Bytes slack) {
+  std::optional<StepChoice> best;
+  for (int rung = last(); rung >= 0 && at(rung).peakBytes < below + slack; --rung)
+    if (at(rung).bytesIn > 0 && arenaOf(rung) < below) {
+      best = BudgetPlanner::copyOf(placed(rung));
+      below = best->arenaBytes;
+    }
+  return best;
+}
+
+schedule::Cost LaneLadder::timeBound(Bytes liveBytes) {
+  return planner.timeBound(liveBytes, lanes).value_or(leastTime);
+}
+
+} // namespace stow
