@@ -10,6 +10,7 @@
 #include "tests/runtime/data/DataFiles.h"
 #include "tests/runtime/program/TinyModel.h"
 
+#include <filesystem>
 #include <memory>
 
 namespace stow::test {
@@ -100,6 +101,9 @@ void usePlan(const std::string &bytes, const std::string &) {
 
 std::vector<Format> runtimeFormats() {
   const Program tiny = makeTinyModel({});
+  Program traveller = makeTinyModel({.travels = true});
+  traveller.slowFolder = std::filesystem::temp_directory_path().string();
+  traveller.plan.graphs[0].copies = PlannedCopies{9472, 9472, 0.5, 0.25, 9472};
   const std::string log =
       "step,epoch,lr,loss\n1,1,0.5,2.3\n2,1,0.5,2.25\n3,1,0.5,2.125\n4,1,0.5,2\n";
   return {
@@ -127,8 +131,21 @@ std::vector<Format> runtimeFormats() {
        1000,
        10000},
       {"log", "csv", Content::Text, {{"four steps", log}}, useLog, 500, 4000},
-      {"program", "json", Content::Text, {{"the tiny model", toJson(tiny)}}, useProgram, 500, 8000},
-      {"plan", "json", Content::Text, {{"the tiny model", toJson(tiny.plan)}}, usePlan, 500, 8000},
+      {"program",
+       "json",
+       Content::Text,
+       {{"the tiny model", toJson(tiny)}, {"one whose buffers travel", toJson(traveller)}},
+       useProgram,
+       1000,
+       16000},
+      {"plan",
+       "json",
+       Content::Text,
+       {{"the tiny model", toJson(tiny.plan)},
+        {"one whose buffers travel", toJson(traveller.plan)}},
+       usePlan,
+       1000,
+       16000},
   };
 }
 
