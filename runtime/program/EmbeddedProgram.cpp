@@ -4,8 +4,11 @@
 #include "runtime/base/Error.h"
 #include "runtime/format/Seal.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <link.h>
+#include <span>
+#include <string_view>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -29,20 +32,28 @@ namespace stow {
 
 namespace {
 
-/// Visits the files of the process until one holds the program, this one; gives its checksum then.
+/// Where a segment of a file of the process lies.
+std::string_view placeOf(const dl_phdr_info &info, const ElfW(Phdr) & header) {
+  return {reinterpret_cast<const char *>(info.dlpi_addr + header.p_vaddr), header.p_filesz};
+}
+
+/// Visits the files of the process until one holds the program, this one; gives its checksum then. Nothing of the others is read: a
+/// process may have mapped gigabytes that it never touches.
 int sumThisFile(dl_phdr_info *info, size_t, void *sum) {
+  const std::span headers(info->dlpi_phdr, info->dlpi_phnum);
+  const bool isThis = std::ranges::any_of(headers, [&](const ElfW(Phdr) & header) {
+    const std::string_view place = placeOf(*info, header);
+    return header.p_type == PT_LOAD && stow_program_json >= place.data() &&
+           stow_program_json < place.data() + place.size();
+  });
+  if (!isThis)
+    return 0;
   uint64_t added = 0;
-  bool isThis = false;
-  for (size_t i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr) &header = info->dlpi_phdr[i];
-    const auto *begin = reinterpret_cast<const char *>(info->dlpi_addr + header.p_vaddr);
-    added = addSegment(added,
-                       {header.p_type, header.p_flags, header.p_offset, {begin, header.p_filesz}});
-    isThis |= header.p_type == PT_LOAD && stow_program_json >= begin &&
-              stow_program_json < begin + header.p_filesz;
-  }
+  for (const ElfW(Phdr) &header : headers)
+    added =
+        addSegment(added, {header.p_type, header.p_flags, header.p_offset, placeOf(*info, header)});
   *static_cast<uint64_t *>(sum) = added;
-  return isThis;
+  return 1;
 }
 
 /// Throws unless what was loaded is what the compiler linked.

@@ -308,6 +308,24 @@ class Digits(unittest.TestCase):
                     for word in line.split() if word.lstrip("*").startswith("stowage_") and "(" in word}  # fmt: skip
         self.assertEqual(names, declared)
 
+    def test_nothing_of_other_libraries_is_read(self) -> None:
+        """A library that has large ones in its process checks itself alone: their pages stay where they are."""
+        compiler, source, other = shutil.which("cc") or shutil.which("clang-22"), self.folder / "other.c", self.folder / "other.so"
+        source.write_text("const char other[64 << 20] = {1};\n")
+        subprocess.run([compiler, "-shared", "-o", other, source], check=True)
+        code = f"""
+import ctypes, re, stowage
+def mapped():
+    return int(re.search(r"RssFile:\\s+(\\d+)", open("/proc/self/status").read())[1]) << 10
+other = ctypes.CDLL({str(other)!r})
+before = mapped()
+stowage.load({str(self.library)!r})
+print(mapped() - before)
+"""
+        done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "python")})  # fmt: skip
+        self.assertLess(int(done.stdout), os.path.getsize(self.library) + (32 << 20))
+
     def test_c_example(self) -> None:
         compiler = shutil.which("cc") or shutil.which("clang-22")
         self.assertIsNotNone(compiler, "no C compiler")
