@@ -225,7 +225,10 @@ class Case:
     def check_travels(self, counts: collections.Counter) -> None:
         rows = self.folder / "large.npz"
         np.savez(rows, **self.draw(np.random.default_rng(0), LARGE * STEPS))
-        plain = self.train(self.compile("--recompute=none", batch=LARGE), rows=rows)
+        try:
+            plain = self.train(self.compile("--recompute=none", batch=LARGE), rows=rows)
+        except Refused as refusal:
+            raise Wrong(f"refused --batch={LARGE}: {refusal}") from refusal
         offload = (f"--offload={self.folder}", "--offload-bandwidth=1e4,1e4,0")
         try:
             budget = "--memory-budget=50%"
