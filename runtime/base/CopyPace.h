@@ -17,6 +17,7 @@ struct CopyPace {
   CopyTime time = CopyTime::Background;
   /// In the background copies take at least as long as with these bandwidths; 0: as they are.
   double outBytesPerSecond = 0, inBytesPerSecond = 0;
+  double latencySeconds = 0; ///< of each copy beside them
 };
 
 } // namespace stow

@@ -61,22 +61,21 @@ template <typename Options> void addDataFlags(CommandLine &flags, Options &optio
               store(options.keys.y));
 }
 
-/// "OUT" or "OUT,IN", in GB/s.
+/// "OUT", "OUT,IN" or "OUT,IN,MICROSECONDS", as compile takes it and prints it.
 CopyPace parsePace(const std::string &text) {
-  constexpr double giga = 1e9;
-  const size_t comma = text.find(',');
-  CopyPace pace;
-  pace.outBytesPerSecond = giga * parseReal("offload-bandwidth", text.substr(0, comma));
-  pace.inBytesPerSecond = comma == std::string::npos
-                              ? pace.outBytesPerSecond
-                              : giga * parseReal("offload-bandwidth", text.substr(comma + 1));
-  for (double bandwidth : {pace.outBytesPerSecond, pace.inBytesPerSecond})
-    if (!(bandwidth >= 1e-3 * giga && bandwidth <= 1e5 * giga))
-      throw Error::badInput(
-          "--offload-bandwidth: expected gigabytes a second out and in, from 0.001 "
-          "to 100000, as 2.5 or 1.2,2.5; found " +
-          text);
-  return pace;
+  std::vector<double> numbers;
+  for (const auto part : std::views::split(text, ','))
+    numbers.push_back(parseReal("offload-bandwidth", std::string(part.begin(), part.end())));
+  auto isBandwidth = [](double number) { return number >= 0.001 && number <= 1e5; };
+  if (numbers.empty() || numbers.size() > 3 ||
+      !std::ranges::all_of(numbers | std::views::take(2), isBandwidth) ||
+      (numbers.size() == 3 && !(numbers[2] >= 0 && numbers[2] <= 1e6)))
+    throw Error::badInput("--offload-bandwidth: expected gigabytes a second out and in, from 0.001 "
+                          "to 100000, and perhaps the microseconds that a copy takes beside them, "
+                          "as 2.5 or 1.2,2.5 or 1.2,2.5,150; found \"" +
+                          text + "\"");
+  return {CopyTime::Background, 1e9 * numbers[0], 1e9 * numbers[numbers.size() > 1],
+          numbers.size() > 2 ? 1e-6 * numbers[2] : 0};
 }
 
 template <typename Options> void addMachineFlags(CommandLine &flags, Options &options) {
@@ -100,9 +99,10 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
               "keep what travels to slow memory in this folder (default: that of compile "
               "--offload=FOLDER)",
               store(options.slow.folder));
-  flags.value("offload-bandwidth", "GB/s[,GB/s]",
-              "let copies out and in take as long as with these bandwidths, if not longer",
-              [&](const std::string &text) { options.slow.pace = parsePace(text); });
+  flags.value(
+      "offload-bandwidth", "OUT[,IN[,US]]",
+      "let copies take as long as with these GB/s, and microseconds for each, if not longer",
+      [&](const std::string &text) { options.slow.pace = parsePace(text); });
   flags.optionalValue("profile", "FILE", "print where the time goes; FILE: in full, too",
                       store(options.profile));
   flags.value("profile-format", "NAME", "of that file: json or perfetto (default: json)",

@@ -16,6 +16,7 @@ void CopyLanes::Free::operator()(char *memory) const { std::free(memory); }
 CopyLanes::CopyLanes(const SlowFile &file, const CopyPace &pace) : file(file), time(pace.time) {
   out.bytesPerSecond = pace.outBytesPerSecond;
   in.bytesPerSecond = pace.inBytesPerSecond;
+  out.latencySeconds = in.latencySeconds = pace.latencySeconds;
   const int count = time == CopyTime::Background ? 2 * kThreadsPerLane : 1;
   for (int i = 0; i < count; ++i) {
     staging.emplace_back(static_cast<char *>(std::aligned_alloc(SlowFile::alignment, kPieceBytes)));
@@ -136,7 +137,7 @@ void CopyLanes::work(Lane &lane, char *buffer) {
       return;
     int64_t piece = 0;
     Job &job = take(lane, piece);
-    const Clock::time_point until = reserve(lane, bytesOf(job, piece));
+    const Clock::time_point until = reserve(lane, bytesOf(job, piece), piece == 0);
     std::string problem = job.problem;
     lock.unlock();
     try {
@@ -166,13 +167,14 @@ CopyLanes::Job &CopyLanes::take(Lane &lane, int64_t &piece) {
 }
 
 /// When so many bytes have passed at the lane's bandwidth, one piece behind the other.
-CopyLanes::Clock::time_point CopyLanes::reserve(Lane &lane, Bytes bytes) const {
+CopyLanes::Clock::time_point CopyLanes::reserve(Lane &lane, Bytes bytes, bool isFirst) const {
   const Clock::time_point now = Clock::now();
   if (lane.bytesPerSecond <= 0)
     return now;
+  const double seconds =
+      static_cast<double>(bytes) / lane.bytesPerSecond + (isFirst ? lane.latencySeconds : 0);
   lane.freeAt = std::max(lane.freeAt, now) +
-                std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
-                    static_cast<double>(bytes) / lane.bytesPerSecond));
+                std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   return lane.freeAt;
 }
 

@@ -101,7 +101,8 @@ private:
         queue; ///< copies in the order of their starts, from `head` on not begun or not all taken
     size_t head = 0;
     double bytesPerSecond = 0;
-    Clock::time_point freeAt; ///< with a bandwidth: when the last piece that was taken has passed
+    double latencySeconds = 0; ///< with a bandwidth: of each copy
+    Clock::time_point freeAt;  ///< with a bandwidth: when the last piece that was taken has passed
     Bytes passed = 0;
   };
 
@@ -110,7 +111,7 @@ private:
   bool isReady(const Lane &lane) const;
   void work(Lane &lane, char *staging);
   Job &take(Lane &lane, int64_t &piece);
-  Clock::time_point reserve(Lane &lane, Bytes bytes) const;
+  Clock::time_point reserve(Lane &lane, Bytes bytes, bool isFirst) const;
   void finishPiece(Lane &lane, Job &job, int64_t piece, const std::string &problem);
   void copyPiece(Job &job, int64_t piece, char *staging);
   void copyNow(size_t copy);

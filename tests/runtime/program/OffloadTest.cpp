@@ -79,7 +79,7 @@ TEST_F(OffloadTest, ChangesNothing) {
   EXPECT_EQ(trained(program, {"--check=early-copies", "--poison"}), expected);
   EXPECT_EQ(trained(program, {"--check=late-copies", "--poison"}), expected);
   EXPECT_EQ(trained(program, {"--check=canaries"}), expected);
-  EXPECT_EQ(trained(program, {"--offload-bandwidth=0.5,1"}), expected);
+  EXPECT_EQ(trained(program, {"--offload-bandwidth=0.5,1,150"}), expected);
   EXPECT_TRUE(folder.isEmpty());
 }
 
@@ -157,6 +157,7 @@ TEST_F(OffloadTest, RefusesFolders) {
   EXPECT_THAT(errorOf(stays, "--check=late-copies"), HasSubstr("error: --check is about buffers"));
   EXPECT_THAT(errorOf(program, "--offload-bandwidth=0"),
               HasSubstr("error: --offload-bandwidth: expected gigabytes a second out and in"));
+  EXPECT_THAT(errorOf(program, "--offload-bandwidth=1,2,3,4"), HasSubstr("as 2.5 or 1.2,2.5"));
   EXPECT_THAT(errorOf(program, "--check=copies"), HasSubstr("early-copies, late-copies"));
   program.slowFolder.clear();
   EXPECT_THAT(errorOf(program, "--quiet"),
