@@ -56,7 +56,8 @@ private:
     std::vector<Segment> gaps;    ///< the bytes of `pages` that are not in `allowed`; no uses
     std::vector<Segment> dying;
     std::string title;
-    std::optional<size_t> copy; ///< its number, of a command that starts a copy or waits for it
+    std::optional<size_t> copy =
+        {}; ///< its number, of a command that starts a copy or waits for it
     bool isStart = false;
   };
 
