@@ -16,9 +16,9 @@ TOKENS = 2048
 
 
 def is_configuration(model: Any) -> bool:
-    """A configuration of Transformers, the path of one, or of the folder that holds it."""
+    """A configuration of Transformers, the path of one, whatever it is called, or of the folder that holds its config.json."""
     if isinstance(model, (str, os.PathLike)):
-        return Path(model).name == "config.json" or (Path(model) / "config.json").is_file()
+        return Path(model).suffix == ".json" or (Path(model) / "config.json").is_file()
     return type(model).__module__.startswith("transformers.") and hasattr(model, "model_type")
 
 

@@ -158,7 +158,9 @@ class Configurations(unittest.TestCase):
         with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
             warnings.simplefilter("ignore", stowage.StowageWarning)  # of the precision that the weights have
             self.llama.save_pretrained(folder)
-            plans = [stowage.plan(model, (2, 16), target="cuda:h100") for model in (self.llama, folder, Path(folder) / "config.json")]
+            named = Path(folder) / "llama.json"
+            named.write_bytes((Path(folder) / "config.json").read_bytes())
+            plans = [stowage.plan(model, (2, 16), target="cuda:h100") for model in (self.llama, folder, Path(folder) / "config.json", named)]
             self.assertEqual(len({plan.arena_bytes for plan in plans}), 1)
             shapes = {buffer["name"]: buffer["shape"] for buffer in plans[0].buffers if buffer["kind"] == "input"}
             self.assertEqual(shapes["input_ids"], [2, 16])
