@@ -11,7 +11,9 @@
 #pragma once
 
 #include "ir/Stow.h"
+#include "runtime/format/CommandOp.h"
 
+#include <optional>
 #include <string>
 
 namespace stow {
@@ -31,9 +33,9 @@ class Target {
 public:
   virtual ~Target() = default;
 
-  /// The call of the device's library that `op` runs as, without the library's prefix, e.g.
-  /// "convolution"; empty where it runs as a generated kernel, or as nothing (views, constants).
-  virtual llvm::StringRef libraryCall(mlir::Operation *op) const = 0;
+  /// What `op` runs as where that is no generated kernel of its own: a call of the device's library, or a sequence or product
+  /// made of several; none where it runs as a generated kernel, or as nothing (views, constants).
+  virtual std::optional<CommandOp> libraryCall(mlir::Operation *op) const = 0;
 
   /// True where ops that `op` is made of do better than it does: stow-expand-batch-norm replaces
   /// such normalizations.

@@ -67,7 +67,7 @@ private:
   std::vector<std::unique_ptr<host::LibraryCall>> calls;
 };
 
-Command named(const char *op, std::vector<Operand> operands,
+Command named(CommandOp op, std::vector<Operand> operands,
               std::map<std::string, std::vector<int64_t>> ints) {
   Command command;
   command.op = op;
@@ -80,14 +80,14 @@ Command named(const char *op, std::vector<Operand> operands,
 Command inFloats(const Shapes &s, DType type) {
   const Shape w = s.isTransposed ? Shape{s.columns, s.depth} : Shape{s.depth, s.columns};
   return named(
-      "dnnl.matmul",
+      CommandOp::DnnlMatmul,
       {{0, type, {s.rows, s.depth}, {}}, {0, type, w, {}}, {0, type, {s.rows, s.columns}, {}}},
       {{"transpose_b", {s.isTransposed}}});
 }
 
 Command inCodes(const Shapes &s, Quantization scheme) {
   const Bytes bytes = partsOf(scheme, s.columns * s.depth).size;
-  return named("dnnl.coded_matmul",
+  return named(CommandOp::DnnlCodedMatmul,
                {{0, DType::F32, {s.rows, s.depth}, {}},
                 {0, DType::U8, {bytes}, {}},
                 {0, DType::F32, {s.rows, s.columns}, {}}},

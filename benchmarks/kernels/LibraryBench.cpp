@@ -113,7 +113,7 @@ Operand tensor(DType type, const Shape &shape) {
   return {0, type, shape, shape.size() == 4 ? Layout{1, {0, 2, 3, 1}, {}} : Layout{}};
 }
 
-Command call(const std::string &op, const std::vector<Operand> &operands, const Ints &ints) {
+Command call(CommandOp op, const std::vector<Operand> &operands, const Ints &ints) {
   Command command;
   command.op = op;
   command.name = "bench";
@@ -142,12 +142,12 @@ void convolution(int64_t batch, int64_t in, int64_t out, int64_t extent, int64_t
                            std::to_string(kernel) + "x" + std::to_string(kernel) + " at " +
                            std::to_string(extent) + "/" + std::to_string(stride) +
                            (weights == low ? " weights bf16" : "");
-  compare("convolution " + name, call("dnnl.convolution", {x, w, y}, ints), {false, true, false},
-          threads);
-  compare("  grad of input", call("dnnl.convolution_grad_input", {y, w, x}, ints),
+  compare("convolution " + name, call(CommandOp::DnnlConvolution, {x, w, y}, ints),
+          {false, true, false}, threads);
+  compare("  grad of input", call(CommandOp::DnnlConvolutionGradInput, {y, w, x}, ints),
           {false, true, false}, threads);
   if (weights != low)
-    compare("  grad of weight", call("dnnl.convolution_grad_weight", {x, y, dw}, ints),
+    compare("  grad of weight", call(CommandOp::DnnlConvolutionGradWeight, {x, y, dw}, ints),
             {false, false, true}, threads);
 }
 
@@ -157,10 +157,11 @@ void product(int64_t rows, int64_t depth, int64_t columns, DType weights, int64_
                 y = tensor(low, {rows, columns}), dw = tensor(full, {columns, depth});
   const std::string name = std::to_string(rows) + "x" + std::to_string(depth) + "x" +
                            std::to_string(columns) + (weights == low ? " weights bf16" : "");
-  compare("product " + name, call("dnnl.matmul", {x, w, y}, {{"transpose_b", {1}}}), {}, threads);
-  compare("  grad of input", call("dnnl.matmul", {y, w, x}, {}), {}, threads);
+  compare("product " + name, call(CommandOp::DnnlMatmul, {x, w, y}, {{"transpose_b", {1}}}), {},
+          threads);
+  compare("  grad of input", call(CommandOp::DnnlMatmul, {y, w, x}, {}), {}, threads);
   if (weights != low)
-    compare("  grad of weight", call("dnnl.matmul", {y, x, dw}, {{"transpose_a", {1}}}), {},
+    compare("  grad of weight", call(CommandOp::DnnlMatmul, {y, x, dw}, {{"transpose_a", {1}}}), {},
             threads);
 }
 
@@ -172,14 +173,15 @@ void surroundings(int64_t batch, int64_t channels, int64_t extent, int64_t threa
   Operand rows = x;
   rows.layout = {};
   compare("batch norm " + std::to_string(channels) + " at " + std::to_string(extent),
-          call("dnnl.batch_norm", {x, v, v, x, v, v}, {}), {}, threads);
-  compare("  grad", call("dnnl.batch_norm_grad", {x, v, v, v, x, x, v, v}, {}), {}, threads);
-  compare("  inference", call("dnnl.batch_norm_inference", {x, v, v, v, v, x}, {}), {}, threads);
+          call(CommandOp::DnnlBatchNorm, {x, v, v, x, v, v}, {}), {}, threads);
+  compare("  grad", call(CommandOp::DnnlBatchNormGrad, {x, v, v, v, x, x, v, v}, {}), {}, threads);
+  compare("  inference", call(CommandOp::DnnlBatchNormInference, {x, v, v, v, v, x}, {}), {},
+          threads);
   const Ints ints = {
       {"kernel", {3, 3}}, {"strides", {2, 2}}, {"pads", {1, 1, 0, 0}}, {"dilations", {1, 1}}};
-  compare("max pool 3x3/2", call("dnnl.max_pool", {x, half, indices}, ints), {}, threads);
-  compare("  grad", call("dnnl.max_pool_grad", {half, indices, x}, ints), {}, threads);
-  compare("reorder to row-major", call("dnnl.reorder", {x, rows}, {}), {}, threads);
+  compare("max pool 3x3/2", call(CommandOp::DnnlMaxPool, {x, half, indices}, ints), {}, threads);
+  compare("  grad", call(CommandOp::DnnlMaxPoolGrad, {half, indices, x}, ints), {}, threads);
+  compare("reorder to row-major", call(CommandOp::DnnlReorder, {x, rows}, {}), {}, threads);
 }
 
 } // namespace
@@ -207,7 +209,7 @@ int main(int argc, char **argv) {
   product(2048, 768, 3072, low, threads);
   const Operand heads = tensor(low, {12, 512, 64}), scores = tensor(low, {12, 512, 512});
   compare("attention scores 12x512x512x64",
-          call("dnnl.matmul", {heads, heads, scores}, {{"transpose_b", {1}}}), {}, threads);
+          call(CommandOp::DnnlMatmul, {heads, heads, scores}, {{"transpose_b", {1}}}), {}, threads);
   surroundings(8, 64, 112, threads);
   return 0;
 }

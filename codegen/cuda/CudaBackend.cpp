@@ -23,8 +23,6 @@ class CudaCommands : public CommandRules {
 public:
   explicit CudaCommands(const CudaTarget &answers) : answers(answers) {}
 
-  StringRef prefix() const override { return kLibraryPrefix; }
-
   KernelTarget kernels() const override { return KernelTarget::Device; }
 
   LogicalResult complete(Operation *op, Command &command) const override {

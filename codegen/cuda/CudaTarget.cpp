@@ -57,8 +57,8 @@ std::string epilogueWords(Operation *op) {
 }
 
 /// The command of a convolution, with what the library does to it; places and engines are not known.
-Command convolutionCommand(Operation *op, StringRef call) {
-  Command command = libraryCommand(op, kLibraryPrefix, call);
+Command convolutionCommand(Operation *op, CommandOp call) {
+  Command command = libraryCommand(op, call);
   if (const std::optional<ProductEpilogue> epilogue = writtenEpilogueOf(op))
     setEpilogue(command, *epilogue);
   return command;
@@ -87,22 +87,27 @@ bool CudaTarget::isForTensorCores(Operation *op) const {
                                     (element.isF32() && products == F32Products::Tf32));
 }
 
-StringRef CudaTarget::libraryCall(Operation *op) const {
+std::optional<CommandOp> CudaTarget::libraryCall(Operation *op) const {
+  using enum CommandOp;
   if (isa<Conv2dOp>(op))
-    return "convolution";
+    return CudaConvolution;
   if (isa<Conv2dGradInputOp>(op))
-    return "convolution_grad_input";
+    return CudaConvolutionGradInput;
   if (isa<Conv2dGradWeightOp>(op))
-    return "convolution_grad_weight";
-  if (auto convolution = dyn_cast<Conv2dMapOp>(op))
-    return takesIn(epilogueOf(convolution)) ? "convolution_epilogue" : "";
-  if (auto product = dyn_cast<ProductMapOp>(op))
-    return addsToProduct(product)         ? "matmul_add"
-           : takesIn(epilogueOf(product)) ? "matmul_epilogue"
-                                          : "";
+    return CudaConvolutionGradWeight;
+  if (isa<MatmulOp>(op))
+    return CudaMatmul;
+  if (auto convolution = dyn_cast<Conv2dMapOp>(op); convolution && takesIn(epilogueOf(convolution)))
+    return CudaConvolutionEpilogue;
+  if (auto product = dyn_cast<ProductMapOp>(op)) {
+    if (addsToProduct(product))
+      return CudaMatmulAdd;
+    if (takesIn(epilogueOf(product)))
+      return CudaMatmulEpilogue;
+  }
   if (kernelSequence(op))
-    return "kernels";
-  return isa<MatmulOp>(op) ? "matmul" : "";
+    return Sequence;
+  return std::nullopt;
 }
 
 bool CudaTarget::decomposes(Operation *op) const {
@@ -120,8 +125,11 @@ bool CudaTarget::decomposes(Operation *op) const {
 /// some engines need for counters alone, 131 bytes on an h100, is not looked at: 51,389,587 bytes instead of
 /// 51,389,456 are no reason to read and write the 411 MB of VGG-16's first convolution in bf16 once more.
 bool CudaTarget::isAsGoodAsApart(Conv2dMapOp op) const {
-  const Command fused = convolutionCommand(op, libraryCall(op));
-  Command alone = libraryCommand(op, kLibraryPrefix, "convolution");
+  const std::optional<CommandOp> call = libraryCall(op);
+  if (!call)
+    return false;
+  const Command fused = convolutionCommand(op, *call);
+  Command alone = libraryCommand(op, CommandOp::CudaConvolution);
   alone.operands = {alone.operands[0], alone.operands[1], alone.operands.back()};
   try {
     const std::vector<EngineChoice> with = choicesOf(fused), without = choicesOf(alone);
@@ -168,7 +176,7 @@ FailureOr<Target::Requirements> CudaTarget::query(Operation *op, ArrayRef<bool> 
 FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
                                                              ArrayRef<bool> freeLayouts) const {
   Requirements requirements;
-  Command command = convolutionCommand(op, libraryCall(op));
+  Command command = convolutionCommand(op, *libraryCall(op));
   for (auto [operand, isFree] : llvm::zip_equal(command.operands, freeLayouts)) {
     if (isFree)
       operand.layout = operand.shape.size() > 2 && isForTensorCores(op)
@@ -279,15 +287,16 @@ RankedTensorType CudaTarget::savedType(MaxPoolOp pool) const {
 bool CudaTarget::sumsRows(Operation *product, unsigned, RankedTensorType sums) const {
   if (epilogues != LibraryEpilogues::All)
     return false;
-  const StringRef call = libraryCall(product);
+  const std::optional<CommandOp> call = libraryCall(product);
   const RankedTensorType y = tensorType(product->getResult(0));
   auto isPlainMatrix = [](RankedTensorType type) {
     return type.getRank() == 2 && layoutOf(type).isRowMajor();
   };
   const RankedTensorType a = tensorType(product->getOperand(0)),
                          b = tensorType(product->getOperand(1));
-  const bool isAlone = call == "matmul" && product->getNumOperands() == 2;
-  return (isAlone || call == "matmul_add") && llvm::all_of(ArrayRef({a, b, y}), isPlainMatrix) &&
+  const bool isAlone = call == CommandOp::CudaMatmul && product->getNumOperands() == 2;
+  return (isAlone || call == CommandOp::CudaMatmulAdd) &&
+         llvm::all_of(ArrayRef({a, b, y}), isPlainMatrix) &&
          a.getElementType() == b.getElementType() && sums.getElementType() == y.getElementType() &&
          (y.getElementType() == a.getElementType() || y.getElementType().isF32()) &&
          layoutOf(sums).isRowMajor();
@@ -314,7 +323,7 @@ OrderWish CudaTarget::orderWish(Operation *op) const {
 }
 
 bool CudaTarget::takesType(Operation *op, unsigned, FloatType type) const {
-  return libraryCall(op).empty() || type.getWidth() <= 32;
+  return !libraryCall(op) || type.getWidth() <= 32;
 }
 
 bool CudaTarget::takesPart(Operation *op, unsigned position, RankedTensorType part) const {

@@ -14,9 +14,6 @@ class Conv2dMapOp;
 
 namespace stow::cuda {
 
-/// What the names of calls of cuDNN and cuBLASLt begin with.
-inline constexpr llvm::StringLiteral kLibraryPrefix = "cuda.";
-
 class CudaTarget : public Target {
 public:
   /// cuDNN is opened in `cudnnFolder`, or where CudnnLibrary::open looks, at the first convolution.
@@ -25,7 +22,7 @@ public:
 
   /// Convolutions, depthwise ones too, matrix products, and those that are added to something or go
   /// through a function of cuDNN's or cuBLASLt's before they are written (codegen/cuda/Epilogues.h).
-  llvm::StringRef libraryCall(mlir::Operation *op) const override;
+  std::optional<CommandOp> libraryCall(mlir::Operation *op) const override;
 
   /// Batch normalizations and a convolution's bias: their parts are generated kernels, which fuse
   /// with what surrounds them. Attention whose heads are too wide for its kernel. Convolutions with a

@@ -34,23 +34,25 @@ InstructionSet useInstructionsOf(const HostCpu &cpu) {
 
 class HostCommands : public CommandRules {
 public:
-  StringRef prefix() const override { return kLibraryPrefix; }
+  explicit HostCommands(const HostTarget &answers) : answers(answers) {}
 
   KernelTarget kernels() const override { return KernelTarget::Host; }
 
-  FailureOr<std::optional<Command>> commandOf(Operation *op, StringRef call,
-                                              function_ref<Bytes(Value)> offsetOf,
+  FailureOr<std::optional<Command>> commandOf(Operation *op, function_ref<Bytes(Value)> offsetOf,
                                               KernelModule &kernels) const override {
-    const std::optional<ProductForm> form = formOf(call);
-    if (!form)
+    auto product = dyn_cast<ProductMapOp>(op);
+    if (!product)
       return std::optional<Command>();
     FailureOr<Command> command =
-        productCommand(cast<ProductMapOp>(op), *form, offsetOf, bytesAttr(op, kWorkspaceOffsetAttr),
-                       bytesAttr(op, kWorkspaceAttr), kernels);
+        productCommand(product, *answers.formOf(product), offsetOf,
+                       bytesAttr(op, kWorkspaceOffsetAttr), bytesAttr(op, kWorkspaceAttr), kernels);
     if (failed(command))
       return failure();
     return std::optional<Command>(std::move(*command));
   }
+
+private:
+  const HostTarget &answers;
 };
 
 class HostBackend : public Backend {
@@ -75,7 +77,7 @@ public:
   std::string processor() const override { return llvm::sys::getHostCPUName().str(); }
 
   FailureOr<BuiltProgram> build(ModuleOp module) const override {
-    FailureOr<BuiltProgram> built = buildProgram(module, answers, HostCommands());
+    FailureOr<BuiltProgram> built = buildProgram(module, answers, HostCommands(answers));
     if (succeeded(built))
       built->program.target = "host:" + std::string(nameOf(used));
     return built;

@@ -13,8 +13,8 @@
 #include "ir/StowShapeOps.h"
 #include "ir/StowStatisticsOps.h"
 #include "runtime/base/Error.h"
-#include "runtime/host/CodedProduct.h"
 #include "runtime/host/Library.h"
+#include "runtime/host/loops/CodedProduct.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -57,44 +57,49 @@ bool takesNormPool(Value x, Value pooled, Value saved) {
 
 } // namespace
 
-/// A row per op that the library has: runtime/host/Library.h describes the calls.
-StringRef HostTarget::libraryCall(Operation *op) const {
+/// A row per op that the library has.
+std::optional<CommandOp> HostTarget::libraryCall(Operation *op) const {
+  using enum CommandOp;
+  using Answer = std::optional<CommandOp>;
   if (hasGeneratedKernel(op) && !isCallOfHost(op))
-    return "";
-  return llvm::TypeSwitch<Operation *, StringRef>(op)
-      .Case([](Conv2dOp) { return "convolution"; })
-      .Case([](Conv2dGradInputOp) { return "convolution_grad_input"; })
-      .Case([](Conv2dGradWeightOp) { return "convolution_grad_weight"; })
-      .Case([](MatmulOp) { return "matmul"; })
-      .Case([](CodedMatmulOp product) { return readsCodes(product) ? "coded_matmul" : ""; })
+    return std::nullopt;
+  auto onlyIf = [](bool holds, CommandOp call) { return holds ? Answer(call) : std::nullopt; };
+  return llvm::TypeSwitch<Operation *, Answer>(op)
+      .Case([](Conv2dOp) { return DnnlConvolution; })
+      .Case([](Conv2dGradInputOp) { return DnnlConvolutionGradInput; })
+      .Case([](Conv2dGradWeightOp) { return DnnlConvolutionGradWeight; })
+      .Case([](MatmulOp) { return DnnlMatmul; })
+      .Case([&](CodedMatmulOp product) { return onlyIf(readsCodes(product), DnnlCodedMatmul); })
       .Case([&](ProductMapOp product) {
-        const std::optional<ProductForm> form = proofs.formOf(product);
-        return form ? callOf(*form) : "";
+        const std::optional<ProductForm> form = formOf(product);
+        return form ? Answer(callOf(*form)) : std::nullopt;
       })
-      .Case([](MaxPoolOp) { return "max_pool_inference"; })
-      .Case([](MaxPoolTrainingOp) { return "max_pool"; })
-      .Case([](MaxPoolGradOp) { return "max_pool_grad"; })
-      .Case([](AvgPoolOp) { return "avg_pool"; })
-      .Case([](AvgPoolGradOp) { return "avg_pool_grad"; })
-      .Case([](BatchNormOp) { return "batch_norm_inference"; })
-      .Case([](BatchNormTrainingOp) { return "batch_norm"; })
-      .Case([](BatchNormGradOp) { return "batch_norm_grad"; })
-      .Case([](BatchNormStatisticsOp op) {
-        return isChannelsLast(op.getX()) ? "batch_norm_statistics" : "";
+      .Case([](MaxPoolOp) { return DnnlMaxPoolInference; })
+      .Case([](MaxPoolTrainingOp) { return DnnlMaxPool; })
+      .Case([](MaxPoolGradOp) { return DnnlMaxPoolGrad; })
+      .Case([](AvgPoolOp) { return DnnlAvgPool; })
+      .Case([](AvgPoolGradOp) { return DnnlAvgPoolGrad; })
+      .Case([](BatchNormOp) { return DnnlBatchNormInference; })
+      .Case([](BatchNormTrainingOp) { return DnnlBatchNorm; })
+      .Case([](BatchNormGradOp) { return DnnlBatchNormGrad; })
+      .Case([&](BatchNormStatisticsOp op) {
+        return onlyIf(isChannelsLast(op.getX()), DnnlBatchNormStatistics);
       })
-      .Case([](BatchNormMaxPoolOp op) {
-        return takesNormPool(op.getX(), op.getY(), op.getSaved()) ? "batch_norm_max_pool" : "";
+      .Case([&](BatchNormMaxPoolOp op) {
+        return onlyIf(takesNormPool(op.getX(), op.getY(), op.getSaved()), DnnlBatchNormMaxPool);
       })
-      .Case([](BatchNormMaxPoolGradientOp op) {
-        return takesNormPool(op.getX(), op.getDy(), op.getSaved()) && isChannelsLast(op.getDx())
-                   ? "batch_norm_max_pool_grad"
-                   : "";
+      .Case([&](BatchNormMaxPoolGradientOp op) {
+        return onlyIf(takesNormPool(op.getX(), op.getDy(), op.getSaved()) &&
+                          isChannelsLast(op.getDx()),
+                      DnnlBatchNormMaxPoolGrad);
       })
-      .Case([](ReorderOp) { return "reorder"; })
-      .Case([](AttentionOp) { return "attention"; })
-      .Case([](AttentionGradientOp) { return "attention_gradient"; })
-      .Default([](Operation *) { return ""; });
+      .Case([](ReorderOp) { return DnnlReorder; })
+      .Case([](AttentionOp) { return DnnlAttention; })
+      .Case([](AttentionGradientOp) { return DnnlAttentionGradient; })
+      .Default([](Operation *) { return std::nullopt; });
 }
+
+std::optional<ProductForm> HostTarget::formOf(ProductMapOp op) const { return proofs.formOf(op); }
 
 /// A product by tiles saves memory and no time.
 bool HostTarget::decomposes(Operation *op) const {
@@ -110,14 +115,14 @@ FailureOr<Target::Requirements> HostTarget::query(Operation *op, ArrayRef<bool> 
   std::vector<bool> anyLayout(freeLayouts.begin(), freeLayouts.end());
   try {
     if (auto product = dyn_cast<ProductMapOp>(op)) {
-      const ProductNeeds needs = productNeeds(product, *formOf(libraryCall(op)), threads);
+      const ProductNeeds needs = productNeeds(product, *formOf(product), threads);
       Requirements requirements;
       requirements.workspaceBytes = needs.workspaceBytes;
       requirements.heapBytes = needs.heapBytes;
       requirements.implementation = "tiles";
       return requirements;
     }
-    Command command = libraryCommand(op, kLibraryPrefix, libraryCall(op));
+    Command command = libraryCommand(op, *libraryCall(op));
     LibraryRequirements answer = queryLibrary(command, anyLayout, threads);
     for (auto [bytes, operand] : llvm::zip(answer.opaqueBytes, command.operands))
       if (bytes > 0 && bytes != storedBytes(operand.layout, operand.shape, operand.dtype))
@@ -159,7 +164,7 @@ OrderWish HostTarget::orderWish(Operation *op) const {
 }
 
 bool HostTarget::takesType(Operation *op, unsigned position, FloatType type) const {
-  if (libraryCall(op).empty() || type.isF32())
+  if (!libraryCall(op) || type.isF32())
     return true;
   const bool isWide =
       (isAttention(op) || isa<BatchNormOp, BatchNormTrainingOp, BatchNormGradOp>(op)) &&

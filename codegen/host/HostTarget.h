@@ -7,9 +7,6 @@
 
 namespace stow::host {
 
-/// What the names of oneDNN's calls begin with (runtime/host/Library.h).
-inline constexpr llvm::StringLiteral kLibraryPrefix = "dnnl.";
-
 class HostTarget : public Target {
 public:
   /// Workspaces are those of `threads` threads; `run` computes what shows which products run in tiles.
@@ -19,7 +16,7 @@ public:
   /// All but depthwise convolutions and reorders between layouts without blocks. The library pads
   /// the weights of the former up to 256 times for gradients of windows beyond 3x3, and channels to
   /// its vectors everywhere.
-  llvm::StringRef libraryCall(mlir::Operation *op) const override;
+  std::optional<CommandOp> libraryCall(mlir::Operation *op) const override;
 
   /// Normalizations of concats of channels: the library's call passes over them for the statistics
   /// of every layer anew, and is fast only where they are dense.
@@ -53,6 +50,9 @@ public:
   /// What its generated kernel takes. Of the calls only attention takes tensors with gaps.
   bool takesPart(mlir::Operation *op, unsigned position,
                  mlir::RankedTensorType part) const override;
+
+  /// How a product that is a call runs.
+  std::optional<ProductForm> formOf(ProductMapOp op) const;
 
   /// What was found of products in tiles.
   std::string note() const { return proofs.note(); }

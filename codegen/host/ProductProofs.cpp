@@ -102,7 +102,7 @@ bool givesTheSameBits(const ProductTrial &trial, int64_t threads, RunCall run) {
   for (auto [part, first] : llvm::zip(parts, trial.firstRows)) {
     const Operand &tile = part.operands.back();
     const int64_t count = bytesOf(tile) / static_cast<int64_t>(sizeof(float));
-    if (part.op == "dnnl.matmul_add") {
+    if (part.op == CommandOp::DnnlMatmulAdd) {
       draw.fill(tile, arena);
       const auto *added = reinterpret_cast<const float *>(arena + made);
       for (int64_t i = 0; i < count; ++i)

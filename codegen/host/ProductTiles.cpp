@@ -95,7 +95,7 @@ struct Factors {
   int64_t columns() const { return b.shape.end()[transposeB ? -2 : -1]; }
 
   /// The product of both into `result`; `call` may add it to that.
-  Command product(const std::string &call, Operand result) const {
+  Command product(CommandOp call, Operand result) const {
     Command command;
     command.op = call;
     command.name = name;
@@ -109,7 +109,7 @@ struct Factors {
 
   /// The product of the rows [first, first + count) into a tile at `offset`.
   Command tile(const Tiles &tiles, int64_t first, int64_t count, Bytes offset) const {
-    Command command = product("dnnl.matmul", {offset, DType::F32, {count, columns()}, {}});
+    Command command = product(CommandOp::DnnlMatmul, {offset, DType::F32, {count, columns()}, {}});
     command.operands[0] = rowsOf(a, transposeA, first, count);
     if (!tiles.piece.empty())
       command.ints["piece"] = tiles.piece;
@@ -129,7 +129,7 @@ Bytes nowhere(Value) { return 0; }
 Command addedProduct(ProductMapOp op, llvm::function_ref<Bytes(Value)> offsetOf) {
   const Value result = op.getResult(0);
   return factorsOf(op, offsetOf)
-      .product("dnnl.matmul_add", operandOf(result.getType(), offsetOf(result)));
+      .product(CommandOp::DnnlMatmulAdd, operandOf(result.getType(), offsetOf(result)));
 }
 
 /// A detached op and the block whose arguments are its operands.
@@ -144,7 +144,7 @@ public:
 
 Command kernelCommand(Operation *op, const KernelInfo &kernel) {
   Command command;
-  command.op = "kernel";
+  command.op = CommandOp::Kernel;
   command.kernel = kernel.index;
   command.tasks = kernel.tasks;
   command.kind = op->getName().stripDialect().str();
@@ -311,7 +311,7 @@ FailureOr<Command> productOfRows(ProductMapOp op, llvm::function_ref<Bytes(Value
                                  Bytes workspace, KernelModule &kernels) {
   const Tiles tiles = tilesOf(op, ProductForm::Rows);
   Command whole;
-  whole.op = "product_map";
+  whole.op = CommandOp::ProductMap;
   whole.name = sourceNameOf(op.getLoc());
   whole.ints["transpose_a"] = {op.getTransposeA()};
   whole.ints["rows"] = {tiles.rows};
@@ -351,8 +351,8 @@ std::optional<ProductTrial> trialOfAdding(ProductMapOp op, double most) {
   if (workOf(factors) > most ||
       storedElementCount(result.layout, result.shape) != elementCount(result.shape))
     return std::nullopt;
-  return ProductTrial{factors.product("dnnl.matmul", result),
-                      {factors.product("dnnl.matmul_add", result)},
+  return ProductTrial{factors.product(CommandOp::DnnlMatmul, result),
+                      {factors.product(CommandOp::DnnlMatmulAdd, result)},
                       {0},
                       factors.rows()};
 }
@@ -370,7 +370,7 @@ std::optional<ProductTrial> trialOfTiles(ProductMapOp op, double most) {
     factors = withRows(std::move(factors), fewer * tiles.rows + counts.back());
   }
   const Operand result = {0, DType::F32, {factors.rows(), factors.columns()}, {}};
-  ProductTrial trial{factors.product("dnnl.matmul", result), {}, {}, ofRows};
+  ProductTrial trial{factors.product(CommandOp::DnnlMatmul, result), {}, {}, ofRows};
   const std::vector<int64_t> counts = tiles.counts(factors.rows());
   int64_t first = 0;
   for (size_t i = 0; i < counts.size(); first += counts[i++])
@@ -381,18 +381,10 @@ std::optional<ProductTrial> trialOfTiles(ProductMapOp op, double most) {
   return trial;
 }
 
-/// In the order of ProductForm.
-constexpr const char *callNames[] = {"matmul_added", "matmul_rows", "matmul_tiles"};
-
 } // namespace
 
-StringRef callOf(ProductForm form) { return callNames[static_cast<size_t>(form)]; }
-
-std::optional<ProductForm> formOf(StringRef call) {
-  const auto *found = llvm::find(callNames, call);
-  if (found == std::end(callNames))
-    return std::nullopt;
-  return static_cast<ProductForm>(found - callNames);
+CommandOp callOf(ProductForm form) {
+  return form == ProductForm::Rows ? CommandOp::ProductMap : CommandOp::Sequence;
 }
 
 SmallVector<ProductForm> formsOf(ProductMapOp op) {
@@ -449,7 +441,7 @@ FailureOr<Command> productCommand(ProductMapOp op, ProductForm form,
   if (form == ProductForm::Rows)
     return productOfRows(op, offsetOf, workspace, kernels);
   Command whole;
-  whole.op = "sequence";
+  whole.op = CommandOp::Sequence;
   whole.name = sourceNameOf(op.getLoc());
   if (form == ProductForm::Added) {
     if (offsetOf(op.getInputs()[0]) != offsetOf(op.getResult(0))) {

@@ -37,9 +37,8 @@ enum class ProductForm : uint8_t {
   Tiles, ///< by the library, a tile of rows at a time
 };
 
-/// The name of the call, as HostTarget::libraryCall gives it, and back.
-llvm::StringRef callOf(ProductForm form);
-std::optional<ProductForm> formOf(llvm::StringRef call);
+/// What the op runs as, for HostTarget::libraryCall.
+CommandOp callOf(ProductForm form);
 
 /// The forms that the op can have, the best first, as far as its shapes say.
 llvm::SmallVector<ProductForm> formsOf(ProductMapOp op);

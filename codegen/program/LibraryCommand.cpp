@@ -40,9 +40,9 @@ Operand operandOf(Type type, Bytes offset) {
           Shape(tensor.getShape().begin(), tensor.getShape().end()), layoutOf(type)};
 }
 
-Command libraryCommand(Operation *op, StringRef prefix, StringRef call) {
+Command libraryCommand(Operation *op, CommandOp call) {
   Command command;
-  command.op = (prefix + call).str();
+  command.op = call;
   command.name = sourceNameOf(op->getLoc());
   auto add = [&](Type type) {
     command.operands.push_back(isOpaque(op, type) ? Operand{0, DType::U8, {storedBytesOf(type)}, {}}

@@ -1,4 +1,4 @@
-// Library ops of the dialect as calls of a device's library (runtime/host/Library.h has their operands).
+// Library ops of the dialect as calls of a device's library (runtime/format/CommandOp.h).
 #pragma once
 
 #include "ir/Stow.h"
@@ -11,9 +11,8 @@ class ProductMapOp;
 /// The tensor a value stands for, at `offset`.
 Operand operandOf(mlir::Type type, Bytes offset);
 
-/// `op` as the call named `call` (Target::libraryCall) of the library whose calls begin with `prefix`. Its operands are the
-/// op's operands, then its results, at offset 0.
-Command libraryCommand(mlir::Operation *op, llvm::StringRef prefix, llvm::StringRef call);
+/// `op` as `call` (Target::libraryCall). Its operands are the op's operands, then its results, at offset 0.
+Command libraryCommand(mlir::Operation *op, CommandOp call);
 
 /// True where the body adds the only input, which has the result's type, to the product, and does nothing else: libraries
 /// add to what they write.

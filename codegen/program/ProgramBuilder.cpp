@@ -292,11 +292,11 @@ private:
     auto kernels = addKernels(*built.kernels, op, alignmentsOf(command));
     if (failed(kernels))
       return failure();
-    command.op = "sequence";
+    command.op = CommandOp::Sequence;
     command.name = sourceNameOf(op->getLoc());
     for (const KernelInfo &kernel : *kernels) {
       Command &part = command.parts.emplace_back();
-      part.op = "kernel";
+      part.op = CommandOp::Kernel;
       part.name = command.name;
       part.kernel = kernel.index;
       part.tasks = kernel.tasks;
@@ -317,7 +317,7 @@ private:
     auto kernel = addMapsTogether(*built.kernels, maps, alignmentsOf(command));
     if (failed(kernel))
       return failure();
-    command.op = "kernel";
+    command.op = CommandOp::Kernel;
     command.name =
         absl::StrCat(sourceNameOf(ops.front()->getLoc()), " and ", ops.size() - 1, " more");
     command.kernel = kernel->index;
@@ -355,24 +355,26 @@ private:
                              GraphProgram &program) {
     Command command;
     Operation *op = ops.front();
-    const StringRef call = target.libraryCall(op);
-    auto own = rules.commandOf(
-        op, call, [&](Value value) { return context.offsets.lookup(value); }, *built.kernels);
+    const std::optional<CommandOp> call = target.libraryCall(op);
+    FailureOr<std::optional<Command>> own = std::optional<Command>();
+    if (call)
+      own = rules.commandOf(
+          op, [&](Value value) { return context.offsets.lookup(value); }, *built.kernels);
     if (failed(own))
       return failure();
     if (isCopyOrAwait(op)) {
       buildCopy(context, op, command);
-    } else if (ops.size() > 1 && call.empty()) {
+    } else if (ops.size() > 1 && !call) {
       if (failed(buildTogether(context, ops, command)))
         return failure();
     } else if (*own) {
       command = std::move(**own);
       placeAll(context, op, command);
-    } else if (call == "kernels") {
+    } else if (call == CommandOp::Sequence) {
       if (failed(buildSequence(context, op, command)))
         return failure();
-    } else if (!call.empty()) {
-      command = libraryCommand(op, rules.prefix(), call);
+    } else if (call) {
+      command = libraryCommand(op, *call);
       for (auto [operand, value] :
            llvm::zip(command.operands, llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
                                                            SmallVector<Value>(op->getResults()))))
@@ -387,7 +389,7 @@ private:
       auto kernel = built.kernels->add(op, alignmentsOf(command));
       if (failed(kernel))
         return failure();
-      command.op = "kernel";
+      command.op = CommandOp::Kernel;
       command.name = sourceNameOf(op->getLoc());
       command.kernel = kernel->index;
       command.tasks = kernel->tasks;
@@ -396,10 +398,11 @@ private:
       auto cost = cast<CostOpInterface>(part);
       command.flops += cost.getFlops();
       command.bytes += static_cast<double>(cost.getBytesMoved());
-      if (part != op && !call.empty()) // reads what the call reads
+      if (part != op && call) // reads what the call reads
         command.bytes -= static_cast<double>(storedBytesOf(part->getOperand(0).getType()));
     }
-    command.kind = isCopyOrAwait(op) ? command.op : op->getName().stripDialect().str();
+    command.kind =
+        isCopyOrAwait(op) ? std::string(nameOf(command.op)) : op->getName().stripDialect().str();
     command.phase = stepPhaseOf(phaseOf(op));
     command.workspaceBytes = bytesAttr(op, kWorkspaceAttr);
     command.workspaceOffset = bytesAttr(op, kWorkspaceOffsetAttr);

@@ -10,16 +10,13 @@ class CommandRules {
 public:
   virtual ~CommandRules() = default;
 
-  /// What the names of its library's calls begin with: "dnnl.".
-  virtual llvm::StringRef prefix() const = 0;
-
   virtual KernelTarget kernels() const = 0;
 
-  /// The command of an op whose `call` is more than one call of the library, without what all commands have, and its operands:
-  /// values lie where `offsetOf` says. None where it is a call like others. Emits an error at the op and fails.
+  /// The command of an op that is a library call made of several (Target::libraryCall), without what all commands have, and
+  /// its operands: values lie where `offsetOf` says. None where it is a call like others. Emits an error at the op and fails.
   virtual mlir::FailureOr<std::optional<Command>>
-  commandOf(mlir::Operation *op, llvm::StringRef call,
-            llvm::function_ref<Bytes(mlir::Value)> offsetOf, KernelModule &kernels) const {
+  commandOf(mlir::Operation *op, llvm::function_ref<Bytes(mlir::Value)> offsetOf,
+            KernelModule &kernels) const {
     return std::optional<Command>();
   }
 

@@ -172,7 +172,7 @@ private:
     builder.setInsertionPointToStart(&body);
     for (Operation &op : old)
       builder.clone(op, mapping);
-    if (target.libraryCall(fused).empty()) {
+    if (!target.libraryCall(fused)) {
       fused->erase();
       return;
     }

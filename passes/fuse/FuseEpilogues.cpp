@@ -325,7 +325,7 @@ private:
     Operation *fused = both.build();
     if (!fused)
       return;
-    if (target.libraryCall(fused).empty() || target.decomposes(fused))
+    if (!target.libraryCall(fused) || target.decomposes(fused))
       return both.drop();
     both.replace(fused);
   }

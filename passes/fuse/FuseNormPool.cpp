@@ -101,7 +101,7 @@ private:
         forward.getSaved(), norm.getEpsilonAttr(), pool.getKernelAttr(), pool.getStridesAttr(),
         pool.getPadsAttr(), pool.getDilationsAttr());
     copyPhase(normGrad, backward);
-    if (target.libraryCall(forward).empty() || target.libraryCall(backward).empty()) {
+    if (!target.libraryCall(forward) || !target.libraryCall(backward)) {
       backward->erase();
       forward->erase();
       return;

@@ -51,7 +51,7 @@ private:
     auto coded =
         CodedMatmulOp::create(builder, product.getLoc(), product.getY().getType(), product.getA(),
                               factor.getX(), factor.getSchemeAttr(), product.getTransposeBAttr());
-    if (target.libraryCall(coded).empty()) {
+    if (!target.libraryCall(coded)) {
       coded.erase();
       return;
     }

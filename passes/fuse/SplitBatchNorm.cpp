@@ -102,7 +102,7 @@ private:
         builder, norm.getLoc(), norm.getMean().getType(), norm.getVariance().getType(),
         norm.getMean().getType(), norm.getX(), norm.getScale(), norm.getEpsilonAttr());
     copyPhase(norm, statistics);
-    if (target.libraryCall(statistics).empty()) {
+    if (!target.libraryCall(statistics)) {
       statistics->erase();
       return;
     }

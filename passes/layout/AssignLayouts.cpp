@@ -240,7 +240,7 @@ private:
     Value y = op.getY();
     RankedTensorType wanted = orders.typeOf(y);
     y.setType(orderOf(wanted).back() == wanted.getRank() - 1 ? wanted : withoutLayout(wanted));
-    if (target.libraryCall(op).empty())
+    if (!target.libraryCall(op))
       return success();
     auto answer = target.query(op, SmallVector<bool>(op->getNumOperands() + 1, false));
     if (failed(answer))

@@ -43,7 +43,7 @@ private:
     mlir::RankedTensorType weight;
     bool isReference, isConverted;
   };
-  bool isGenerated(mlir::Operation *call) const { return target.libraryCall(call).empty(); }
+  bool isGenerated(mlir::Operation *call) const { return !target.libraryCall(call); }
 
   /// What the library says about `call` with its weight in the layout of `stored`, or free.
   mlir::FailureOr<Answer> ask(mlir::Operation *call, std::optional<mlir::RankedTensorType> stored);

@@ -34,7 +34,7 @@ struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
       op->removeAttr(kReferenceAttr);
       op->removeAttr(kImplementationsAttr);
       op->removeAttr(kImplementationAttr);
-      if (target.libraryCall(op).empty())
+      if (!target.libraryCall(op))
         return WalkResult::advance();
       op->setAttr(kLibraryCallAttr, Builder(op).getUnitAttr());
       SmallVector<bool> free(op->getNumOperands() + op->getNumResults(), false);

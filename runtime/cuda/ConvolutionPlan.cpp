@@ -9,26 +9,25 @@
 namespace stow::cuda {
 namespace {
 
-constexpr const char *kCalls[] = {"convolution", "convolution_grad_input",
-                                  "convolution_grad_weight", "convolution_epilogue"};
-constexpr ConvolutionKind kKinds[] = {ConvolutionKind::Forward, ConvolutionKind::GradInput,
-                                      ConvolutionKind::GradWeight, ConvolutionKind::Forward};
-
-constexpr std::string_view kEpilogueCall = kCalls[3];
-
-/// Index into the tables above; their length for any other command.
-size_t callOf(const Command &command) {
-  std::string_view name = command.op;
-  name.remove_prefix(std::min(name.find('.') + 1, name.size()));
-  return static_cast<size_t>(std::find(std::begin(kCalls), std::end(kCalls), name) -
-                             std::begin(kCalls));
+/// What a command computes; nothing for any but convolutions.
+std::optional<ConvolutionKind> kindOf(const Command &command) {
+  switch (command.op) {
+  case CommandOp::CudaConvolution:
+  case CommandOp::CudaConvolutionEpilogue:
+    return ConvolutionKind::Forward;
+  case CommandOp::CudaConvolutionGradInput:
+    return ConvolutionKind::GradInput;
+  case CommandOp::CudaConvolutionGradWeight:
+    return ConvolutionKind::GradWeight;
+  default:
+    return std::nullopt;
+  }
 }
 
 const std::vector<int64_t> &intsOf(const Command &command, const char *name) {
   auto found = command.ints.find(name);
   if (found == command.ints.end())
-    throw Error::badInput("command '" + command.op + "' of node '" + command.name +
-                          "' does not say \"" + name + "\"");
+    throw Error::badInput("command " + command.title() + " does not say \"" + name + "\"");
   return found->second;
 }
 
@@ -168,7 +167,7 @@ std::string objection(int note, DType type, F32Products products) {
 
 //===-- Commands ------------------------------------------------------------------------------===//
 
-bool isConvolution(const Command &command) { return callOf(command) < std::size(kCalls); }
+bool isConvolution(const Command &command) { return kindOf(command).has_value(); }
 
 ConvolutionOperands operandsOf(ConvolutionKind kind) {
   switch (kind) {
@@ -183,17 +182,17 @@ ConvolutionOperands operandsOf(ConvolutionKind kind) {
 }
 
 ConvolutionOperands operandsOf(const Command &command) {
-  const std::string title = "command '" + command.op + "' of node '" + command.name + "'";
-  const size_t call = callOf(command);
+  const std::string title = "command " + command.title();
+  const std::optional<ConvolutionKind> kind = kindOf(command);
   const ProductEpilogue epilogue = epilogueOf(command);
   const size_t expected = 3 + epilogue.bias.has_value() + epilogue.added.has_value();
-  if (call == std::size(kCalls) || command.operands.size() != expected)
+  if (!kind || command.operands.size() != expected)
     throw Error::badInput(
         concat(title, " with ", command.operands.size(), " operands is no convolution for cuDNN; ",
                expected == 3 ? "expected one without bias, or a gradient of one, with 3"
                              : concat("its epilogue takes ", expected)));
-  ConvolutionOperands at = operandsOf(kKinds[call]);
-  if (command.ints.contains("function") != (std::string_view(kCalls[call]) == kEpilogueCall))
+  ConvolutionOperands at = operandsOf(*kind);
+  if (command.ints.contains("function") != (command.op == CommandOp::CudaConvolutionEpilogue))
     throw Error::badInput(title + " says of no function, or of one that it does not have");
   if (!command.ints.contains("function"))
     return at;
@@ -209,10 +208,10 @@ ConvolutionOperands operandsOf(const Command &command) {
 }
 
 Convolution convolutionOf(const Command &command) {
-  const std::string title = "command '" + command.op + "' of node '" + command.name + "'";
+  const std::string title = "command " + command.title();
   const ConvolutionOperands at = operandsOf(command);
   Convolution made;
-  made.kind = kKinds[callOf(command)];
+  made.kind = *kindOf(command);
   for (const Operand &operand : command.operands)
     if (!operand.layout.blocks.empty() || operand.layout.groups > 1)
       throw Error::badInput(title + " has an operand whose layout has blocks, which cuDNN does not "
@@ -257,13 +256,13 @@ void setEngines(Command &command, std::span<const ChipEngine> engines, int64_t v
 static int64_t numberOf(const Command &command, const char *name) {
   const std::vector<int64_t> &values = intsOf(command, name);
   if (values.size() != 1)
-    throw Error::badInput(concat("command '", command.op, "' of node '", command.name, "' has ",
-                                 values.size(), " numbers for \"", name, "\"; expected 1"));
+    throw Error::badInput(concat("command ", command.title(), " has ", values.size(),
+                                 " numbers for \"", name, "\"; expected 1"));
   return values.front();
 }
 
 std::vector<ChipEngine> enginesOf(const Command &command) {
-  const std::string title = "command '" + command.op + "' of node '" + command.name + "'";
+  const std::string title = "command " + command.title();
   const std::vector<int64_t> &indices = intsOf(command, "engine"),
                              &knobs = intsOf(command, "knobs");
   if (knobs.size() % 2 != 0)
@@ -312,8 +311,8 @@ std::vector<SpareEngine> spareEnginesOf(const Command &command) {
   while (!left.empty()) {
     if (left.size() < 3 || left[0] < 0 || left[2] < 0 ||
         static_cast<size_t>(left[2]) > (left.size() - 3) / 2)
-      throw Error::badInput("command '" + command.op + "' of node '" + command.name +
-                            "' has a list of spare engines that is cut off");
+      throw Error::badInput("command " + command.title() +
+                            " has a list of spare engines that is cut off");
     SpareEngine spare{static_cast<size_t>(left[0]), {left[1], {}}};
     for (size_t knob = 0; knob < static_cast<size_t>(left[2]); ++knob)
       spare.engine.knobs.emplace_back(left[3 + 2 * knob], left[4 + 2 * knob]);

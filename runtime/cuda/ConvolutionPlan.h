@@ -61,8 +61,7 @@ struct ConvolutionOperands {
 };
 
 /// What `command` computes: "cuda.convolution", "cuda.convolution_epilogue", "cuda.convolution_grad_input" or
-/// "cuda.convolution_grad_weight", or the same without "cuda.", with the operands and attributes that
-/// runtime/host/Library.h describes, no bias, and layouts without blocks; the second with the operands and
+/// "cuda.convolution_grad_weight", with layouts without blocks; the second with the operands and
 /// attributes of an epilogue (runtime/cuda/ProductEpilogue.h). One dimension of space counts
 /// as two, the first of extent 1: cuDNN convolves planes and volumes. Throws Error(BadInput) naming the node.
 Convolution convolutionOf(const Command &command);

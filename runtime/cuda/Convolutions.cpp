@@ -40,7 +40,7 @@ std::string describe(const Engine &engine) {
 class BoundConvolution final : public LibraryCall {
 public:
   BoundConvolution(const Command &command, size_t chip, Address arena)
-      : cudnn(openCudnn()), title("command '" + command.op + "' of node '" + command.name + "'"),
+      : cudnn(openCudnn()), title("command " + command.title()),
         pack(*cudnn.library, cudnn::kVariantPack) {
     buildPlan(command, chip);
     const ConvolutionOperands at = operandsOf(command);

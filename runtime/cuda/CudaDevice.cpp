@@ -362,21 +362,21 @@ void CudaDevice::BoundCommand::eachCall(const std::function<void(LibraryCall &)>
 }
 
 CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const Program &program) {
-  if (command.op == "kernel")
+  if (command.op == CommandOp::Kernel)
     return bindKernel(command, program);
   BoundCommand bound;
   bound.name = command.name;
-  if (command.op == "sequence")
+  if (command.op == CommandOp::Sequence)
     for (const Command &part : command.parts)
       bound.parts.push_back(bindCommand(part, program));
-  else if (command.op == "cuda.matmul" || command.op == "cuda.matmul_add" ||
-           command.op == "cuda.matmul_epilogue")
+  else if (command.op == CommandOp::CudaMatmul || command.op == CommandOp::CudaMatmulAdd ||
+           command.op == CommandOp::CudaMatmulEpilogue)
     bound.call = bindProduct(command, arena);
   else if (isConvolution(command))
     bound.call = bindConvolution(command, chip, arena);
   else
-    throw Error::badInput("command '" + command.op + "' of node '" + command.name +
-                          "' is a library call that this runtime does not have");
+    throw Error::badInput("command " + command.title() +
+                          " is a library call that this runtime does not have");
   return bound;
 }
 

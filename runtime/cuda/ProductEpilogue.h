@@ -79,9 +79,9 @@ inline void setEpilogue(Command &command, const ProductEpilogue &epilogue) {
 inline ProductEpilogue epilogueOf(const Command &command) {
   ProductEpilogue epilogue;
   const bool hasThird = command.operands.size() == 4;
-  if (command.op == "cuda.matmul" && hasThird)
+  if (command.op == CommandOp::CudaMatmul && hasThird)
     epilogue.bias = 2;
-  if (command.op == "cuda.matmul_add")
+  if (command.op == CommandOp::CudaMatmulAdd)
     epilogue.added = 2;
   if (!command.ints.contains("function"))
     return epilogue;
@@ -101,11 +101,11 @@ inline ProductEpilogue epilogueOf(const Command &command) {
 /// Makes of "cuda.matmul" or "cuda.matmul_add" one that sums the rows of its factor `factor` into its last operand.
 inline void setSum(Command &command, size_t factor) {
   ProductEpilogue epilogue;
-  if (command.op == "cuda.matmul_add")
+  if (command.op == CommandOp::CudaMatmulAdd)
     epilogue.added = 2;
   epilogue.summed = factor;
   setEpilogue(command, epilogue);
-  command.op = "cuda.matmul_epilogue";
+  command.op = CommandOp::CudaMatmulEpilogue;
 }
 
 } // namespace stow::cuda

@@ -9,10 +9,9 @@
 
 namespace stow::cuda {
 
-/// Binds `command`, "cuda.matmul" with the operands and attributes of "dnnl.matmul"
-/// (runtime/host/Library.h), "cuda.matmul_add" with those of a product and what it is added to: a, b,
-/// c, y, of which c and y have one type and layout and may lie at one place, or "cuda.matmul_epilogue" with
-/// those of runtime/cuda/ProductEpilogue.h, sums of a factor's rows among them, to the arena at `arena`. Its algorithm is chosen now, by cuBLASLt's
+/// Binds `command`, "cuda.matmul", "cuda.matmul_add", of which what is added and the result have one type and layout and
+/// may lie at one place, or "cuda.matmul_epilogue" with the attributes and operands
+/// of runtime/cuda/ProductEpilogue.h, sums of a factor's rows among them, to the arena at `arena`. Its algorithm is chosen now, by cuBLASLt's
 /// heuristics, within the planned scratch. Throws Error(BadInput) naming the node where cuBLASLt is missing
 /// or has nothing for these operands.
 std::unique_ptr<LibraryCall> bindProduct(const Command &command, Address arena);

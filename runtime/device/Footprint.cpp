@@ -92,8 +92,8 @@ std::vector<Segment> footprintOf(const GraphProgram &graph, size_t index, const 
     const Operand &operand = command.operands[i];
     uint8_t uses = planned ? usesOf(operand, *planned, index) : uint8_t{Reads | Writes};
     if (!uses && elementCount(operand.shape) > 0)
-      throw Error::internal(concat("operand ", i, " of command '", command.op, "' of node '",
-                                   command.name, "' at offset ", operand.offset,
+      throw Error::internal(concat("operand ", i, " of command ", command.title(), " at offset ",
+                                   operand.offset,
                                    " lies in no buffer that its step of the plan reads or writes"));
     std::ranges::move(bytesOf(operand, uses), std::back_inserter(parts));
   }
@@ -104,8 +104,7 @@ std::vector<Segment> footprintOf(const GraphProgram &graph, size_t index, const 
 
 std::string titleOf(const GraphProgram &graph, size_t index) {
   const Command &command = graph.commands[index];
-  return concat("command ", index, " of graph '", graph.name(), "', '", command.op, "' of node '",
-                command.name, "'");
+  return concat("command ", index, " of graph '", graph.name(), "', ", command.title());
 }
 
 } // namespace stow

@@ -14,8 +14,10 @@
 // on how they are split. `arguments[i]` is the address of operand i.
 #pragma once
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Joining.h"
 #include "runtime/base/Quantization.h"
+#include "runtime/format/CommandOp.h"
 #include "runtime/format/Loss.h"
 #include "runtime/format/Optimizer.h"
 #include "runtime/format/Plan.h"
@@ -83,15 +85,12 @@ struct GraphOutput {
   Joining joining = Joining::Rows; ///< of eval's parts
 };
 
-/// One launch. `op` is "kernel", a library call, "sequence", whose operands are what its parts read and
-/// write, "product_map" (runtime/host/ProductRows.h), or one of the three of a copy between the arena and
-/// slow memory (runtime/format/SlowCopies.h); runtime/host/Library.h lists the calls with the meaning of
-/// operands and attributes.
+/// One launch. runtime/format/CommandOp.h has the meaning of operands and attributes.
 struct Command {
-  std::string op;
+  CommandOp op = CommandOp::Kernel;
   std::string name;    ///< the user's node, for reports and errors
-  int64_t kernel = -1; ///< op == "kernel": index into stow_kernels
-  int64_t tasks = 0;   ///< op == "kernel": number of independent tasks
+  int64_t kernel = -1; ///< of a Kernel: index into stow_kernels
+  int64_t tasks = 0;   ///< of a Kernel: number of independent tasks
   std::string kind;    ///< what it computes, for reports: "conv2d_grad_weight", "map", ...
   StepPhase phase = StepPhase::Forward; ///< for reports
   double flops = 0;                     ///< floating-point operations; 0 = none or unknown
@@ -104,6 +103,9 @@ struct Command {
   Bytes workspaceOffset = 0;
   Bytes workspaceBytes = 0;
   std::vector<Operand> dying; ///< operands dead after this command: what --poison overwrites
+
+  /// "'dnnl.matmul' of node 'fc'", for errors.
+  std::string title() const { return concat("'", nameOf(op), "' of node '", name, "'"); }
 
   /// "backward", "update", or nothing: the forward needs no mention.
   std::string phaseName() const {

@@ -140,7 +140,7 @@ StateTensor stateFrom(const JsonNode &node) {
 
 Json commandJson(const Command &command) {
   Json json;
-  json["op"] = command.op;
+  json["op"] = nameOf(command.op);
   json["name"] = command.name;
   json["kernel"] = command.kernel;
   json["tasks"] = command.tasks;
@@ -168,7 +168,7 @@ Json commandJson(const Command &command) {
 
 Command commandFrom(const JsonNode &node) {
   Command command;
-  command.op = node.text("op");
+  command.op = node.parsed("op", parseCommandOp);
   command.name = node.text("name");
   command.kernel = node.integer("kernel");
   command.tasks = node.count("tasks");

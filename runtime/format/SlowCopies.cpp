@@ -43,8 +43,8 @@ public:
 
 private:
   [[noreturn]] void fail(size_t command, const std::string &what) const {
-    throw Error::badInput(concat("command ", command, ", '", graph.commands[command].op,
-                                 "' of node '", graph.commands[command].name, "': ", what));
+    throw Error::badInput(
+        concat("command ", command, ", ", graph.commands[command].title(), ": ", what));
   }
 
   int64_t valueOf(size_t command, const char *key) const {

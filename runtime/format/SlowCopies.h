@@ -17,7 +17,6 @@
 
 #include "runtime/format/Program.h"
 
-#include <string_view>
 #include <vector>
 
 namespace stow {
@@ -26,8 +25,8 @@ namespace stow {
 /// in use.
 inline constexpr Bytes kSlowAlignment = 4096;
 
-inline constexpr std::string_view kCopyOut = "copy_out", kCopyIn = "copy_in",
-                                  kAwaitCopy = "await_copy";
+inline constexpr CommandOp kCopyOut = CommandOp::CopyOut, kCopyIn = CommandOp::CopyIn,
+                           kAwaitCopy = CommandOp::AwaitCopy;
 
 struct SlowCopy {
   bool isOut = true;

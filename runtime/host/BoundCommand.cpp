@@ -27,12 +27,12 @@ int64_t payingThreads(const Command &command, int64_t threads) {
 
 BoundCommand::BoundCommand(const Command &command, const ProgramImage &image, char *arena,
                            int64_t threads, Poison poison) {
-  if (command.op == "kernel")
+  if (command.op == CommandOp::Kernel)
     bindKernel(command, image, arena, threads);
-  else if (command.op == "sequence")
+  else if (command.op == CommandOp::Sequence)
     for (const Command &part : command.parts)
       parts.emplace_back(part, image, arena, threads, Poison::None);
-  else if (command.op == "product_map")
+  else if (command.op == CommandOp::ProductMap)
     call = bindProductRows(command, image, arena, payingThreads(command, threads));
   else
     call = bindLibraryCall(command, arena, threads);
@@ -57,9 +57,8 @@ void BoundCommand::bindDying(const Command &command, char *arena, Poison poison)
 void BoundCommand::bindKernel(const Command &command, const ProgramImage &image, char *arena,
                               int64_t availableThreads) {
   if (command.kernel < 0 || static_cast<size_t>(command.kernel) >= image.kernels.size())
-    throw Error::badInput(concat("command '", command.op, "' of node '", command.name,
-                                 "' runs kernel ", command.kernel, ", the executable has ",
-                                 image.kernels.size()));
+    throw Error::badInput(concat("command ", command.title(), " runs kernel ", command.kernel,
+                                 ", the executable has ", image.kernels.size()));
   kernel = image.kernels[static_cast<size_t>(command.kernel)];
   tasks = command.tasks;
   threads = payingThreads(command, availableThreads);

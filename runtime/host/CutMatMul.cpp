@@ -172,7 +172,7 @@ struct Tile {
 };
 
 /// True for a product that is added to what is there: its sums have to be whole before that.
-bool addsWhole(const Product &product) { return product.whole.op == "dnnl.matmul_add"; }
+bool addsWhole(const Product &product) { return product.whole.op == CommandOp::DnnlMatmulAdd; }
 
 /// The tile that moves least within the target, or that takes least.
 Tile chooseTile(const Product &product, Bytes target) {
@@ -202,8 +202,8 @@ std::vector<int64_t> chooseTile(const Product &product) {
   if (auto piece = product.whole.ints.find("piece"); piece != product.whole.ints.end()) {
     if (piece->second.size() != product.full.size() ||
         std::ranges::any_of(piece->second, [](int64_t size) { return size <= 0; }))
-      throw Error::badInput(concat(product.whole.op, " of node '", product.whole.name,
-                                   "': piece must have ", product.full.size(), " sizes above 0"));
+      throw Error::badInput(concat(callTitle(product.whole), ": piece must have ",
+                                   product.full.size(), " sizes above 0"));
     std::vector<int64_t> tile = piece->second;
     for (size_t i = 0; i < tile.size(); ++i)
       tile[i] = std::min(tile[i], product.full[i]);

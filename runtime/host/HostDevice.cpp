@@ -54,7 +54,7 @@ void HostDevice::bind(const Program &program, const ProgramImage &image, Poison 
       bound.emplace_back(command, image, arena.data(), options.threads, poison);
       outside.heap = std::max(outside.heap, bound.back().heapBytes());
       // The library keeps the tiles of one sequence as one call: they have one shape, but for the last.
-      libraryCalls += command.op != "kernel";
+      libraryCalls += command.op != CommandOp::Kernel;
     }
   }
   outside.fixed = kProcessBytes + kBytesPerCall * libraryCalls + (slow ? slow->outsideBytes() : 0);

@@ -17,7 +17,7 @@ namespace stow::host {
 namespace {
 
 struct Entry {
-  const char *op;
+  CommandOp op;
   PrepareFn prepare;
   /// How it is cut into pieces where the library has no code for 16-bit operands; none for ops
   /// with loops of their own.
@@ -41,28 +41,28 @@ bool windowsOverlap(const Command &command) {
 }
 
 constexpr Entry table[] = {
-    {"dnnl.convolution", prepareConvolution, cutConvolution, prepareTaps},
-    {"dnnl.convolution_grad_input", prepareConvolutionGradInput, cutConvolutionGradInput,
+    {CommandOp::DnnlConvolution, prepareConvolution, cutConvolution, prepareTaps},
+    {CommandOp::DnnlConvolutionGradInput, prepareConvolutionGradInput, cutConvolutionGradInput,
      prepareTapsGradInput},
-    {"dnnl.convolution_grad_weight", prepareConvolutionGradWeight, cutGradWeight,
+    {CommandOp::DnnlConvolutionGradWeight, prepareConvolutionGradWeight, cutGradWeight,
      prepareTapsGradWeight},
-    {"dnnl.matmul", prepareMatMul, cutMatMul, prepareMatMulLoops},
-    {"dnnl.matmul_add", prepareMatMulAdding, cutMatMul, prepareMatMulAddingLoops},
-    {"dnnl.coded_matmul", prepareCodedMatMul},
-    {"dnnl.max_pool", prepareMaxPool, cutPool},
-    {"dnnl.max_pool_grad", prepareMaxPoolGrad, cutPool, nullptr, windowsOverlap},
-    {"dnnl.max_pool_inference", prepareMaxPoolInference, cutPool},
-    {"dnnl.avg_pool", prepareAvgPool, cutPool},
-    {"dnnl.avg_pool_grad", prepareAvgPoolGrad, cutPool, nullptr, windowsOverlap},
-    {"dnnl.batch_norm", prepareBatchNorm},
-    {"dnnl.batch_norm_statistics", prepareBatchNormStatistics},
-    {"dnnl.batch_norm_inference", prepareBatchNormInference, cutImages},
-    {"dnnl.batch_norm_grad", prepareBatchNormGrad},
-    {"dnnl.batch_norm_max_pool", prepareNormMaxPool},
-    {"dnnl.batch_norm_max_pool_grad", prepareNormMaxPoolGrad},
-    {"dnnl.reorder", prepareReorder},
-    {"dnnl.attention", prepareAttention},
-    {"dnnl.attention_gradient", prepareAttentionGradient},
+    {CommandOp::DnnlMatmul, prepareMatMul, cutMatMul, prepareMatMulLoops},
+    {CommandOp::DnnlMatmulAdd, prepareMatMulAdding, cutMatMul, prepareMatMulAddingLoops},
+    {CommandOp::DnnlCodedMatmul, prepareCodedMatMul},
+    {CommandOp::DnnlMaxPool, prepareMaxPool, cutPool},
+    {CommandOp::DnnlMaxPoolGrad, prepareMaxPoolGrad, cutPool, nullptr, windowsOverlap},
+    {CommandOp::DnnlMaxPoolInference, prepareMaxPoolInference, cutPool},
+    {CommandOp::DnnlAvgPool, prepareAvgPool, cutPool},
+    {CommandOp::DnnlAvgPoolGrad, prepareAvgPoolGrad, cutPool, nullptr, windowsOverlap},
+    {CommandOp::DnnlBatchNorm, prepareBatchNorm},
+    {CommandOp::DnnlBatchNormStatistics, prepareBatchNormStatistics},
+    {CommandOp::DnnlBatchNormInference, prepareBatchNormInference, cutImages},
+    {CommandOp::DnnlBatchNormGrad, prepareBatchNormGrad},
+    {CommandOp::DnnlBatchNormMaxPool, prepareNormMaxPool},
+    {CommandOp::DnnlBatchNormMaxPoolGrad, prepareNormMaxPoolGrad},
+    {CommandOp::DnnlReorder, prepareReorder},
+    {CommandOp::DnnlAttention, prepareAttention},
+    {CommandOp::DnnlAttentionGradient, prepareAttentionGradient},
 };
 
 /// True when the library's own code for bf16 takes the operands of `call` and is not its slow
@@ -97,9 +97,10 @@ Preparation prepare(const Command &call, const std::vector<bool> &anyLayout) {
       return entry.prepare(call, anyLayout);
     return preparePieces(call, anyLayout, entry.prepare, entry.cut);
   }
-  throw Error::badInput(concat("node '", call.name, "' calls '", call.op,
+  auto names = table | std::views::transform([](const Entry &entry) { return nameOf(entry.op); });
+  throw Error::badInput(concat("node '", call.name, "' calls '", nameOf(call.op),
                                "', which the host library does not have; it has ",
-                               joined(table | std::views::transform(&Entry::op), ", ")));
+                               joined(names, ", ")));
 }
 
 Bytes scratchBytes(const Preparation &preparation) {
@@ -131,9 +132,8 @@ class PrimitiveCall : public LibraryCall {
 public:
   PrimitiveCall(const Command &command, const Preparation &preparation, char *arena,
                 int64_t threads)
-      : title(command.op + " of node '" + command.name + "'"),
-        heap(stow::host::heapBytes(preparation, threads)), stream(cpuEngine()),
-        execution(preparation.descriptor.get()) {
+      : title(callTitle(command)), heap(stow::host::heapBytes(preparation, threads)),
+        stream(cpuEngine()), execution(preparation.descriptor.get()) {
     auto add = [&](int kind, const dnnl::memory::desc &desc, Bytes offset) {
       execution.add(kind, dnnl::memory(desc, cpuEngine(), arena + offset));
     };
@@ -175,7 +175,7 @@ private:
 /// Throws unless the planned places are large enough for what the call touches.
 void checkPlaces(const Command &command, const Preparation &preparation, int64_t threads) {
   auto fail = [&](const std::string &why) {
-    throw Error::badInput(command.op + " of node '" + command.name + "': " + why);
+    throw Error::badInput(callTitle(command) + ": " + why);
   };
   for (const Argument &argument : preparation.arguments) {
     const Operand &operand = command.operands[argument.operand];
@@ -202,8 +202,7 @@ void checkExtents(const Command &command) {
   for (const Operand &operand : command.operands)
     for (int64_t extent : operand.shape)
       if (extent > most)
-        throw Error::badInput(concat(command.op, " of node '", command.name, "' has an operand of ",
-                                     extent,
+        throw Error::badInput(concat(callTitle(command), " has an operand of ", extent,
                                      " elements in one dimension; the library takes at most ", most,
                                      ": give a smaller batch with --batch=N"));
 }
@@ -226,7 +225,7 @@ LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &a
   requirements.converted = preparation.pieces != nullptr;
   if (preparation.pieces) {
     requirements.pieces = static_cast<int64_t>(preparation.pieces->cut.steps.size());
-    if (call.op == "dnnl.matmul")
+    if (call.op == CommandOp::DnnlMatmul)
       requirements.piece = preparation.pieces->cut.commands.front().sizes;
   }
   requirements.opaqueBytes.assign(call.operands.size(), 0);
@@ -254,8 +253,8 @@ std::unique_ptr<LibraryCall> bindLibraryCall(const Command &call, char *arena, i
       return bindPieces(call, *preparation.pieces, arena, threads, heapBytes(preparation, threads));
     return std::make_unique<PrimitiveCall>(call, preparation, arena, threads);
   } catch (const dnnl::error &error) {
-    throw Error::internal(call.op + " of node '" + call.name +
-                          "': the library cannot create its primitive: " + error.message);
+    throw Error::internal(callTitle(call) +
+                          ": the library cannot create its primitive: " + error.message);
   }
 }
 

@@ -40,7 +40,7 @@ Command withLayouts(const Command &call, const std::vector<Argument> &arguments)
     if (!argument.opaque) {
       Layout &layout = given.operands[argument.operand].layout;
       layout = argument.layout;
-      if (call.op == "dnnl.matmul" && !layout.blocks.empty())
+      if (call.op == CommandOp::DnnlMatmul && !layout.blocks.empty())
         layout = call.operands[argument.operand].layout;
     }
   return given;
@@ -58,8 +58,8 @@ void placeOperands(const Command &whole, PieceCommand &piece) {
       std::optional<Layout> layout = layoutInPlace(stored, operand.shape);
       if (!layout)
         throw Error::badInput(
-            concat(whole.op, " of node '", whole.name, "': operand ", piece.operands[i],
-                   " in layout \"", formatLayout(stored.layout),
+            concat(callTitle(whole), ": operand ", piece.operands[i], " in layout \"",
+                   formatLayout(stored.layout),
                    "\" has gaps that no piece can be read across; put a dnnl.reorder "
                    "before the call"));
       operand.layout = *layout;
@@ -140,7 +140,8 @@ Command withLayoutsOf(const PieceCommand &piece, Command call, const std::vector
   for (size_t operand : piece.operands)
     free.push_back(operand < anyLayout.size() && anyLayout[operand]);
   for (const Argument &argument : piece.prepare(piece.command, free).arguments)
-    if (free[argument.operand] && (call.op != "dnnl.matmul" || argument.layout.blocks.empty()))
+    if (free[argument.operand] &&
+        (call.op != CommandOp::DnnlMatmul || argument.layout.blocks.empty()))
       call.operands[piece.operands[argument.operand]].layout = argument.layout;
   return call;
 }
@@ -199,8 +200,7 @@ struct BoundStep {
 class PiecesCall : public LibraryCall {
 public:
   PiecesCall(const Command &call, const Pieces &pieces, char *arena, int64_t threads, Bytes heap)
-      : title(call.op + " of node '" + call.name + "'"), threads(threads), heap(heap),
-        stream(cpuEngine()) {
+      : title(callTitle(call)), threads(threads), heap(heap), stream(cpuEngine()) {
     char *scratch = arena + call.workspaceOffset;
     for (size_t i = 0; i < call.operands.size(); ++i) {
       char *address = arena + call.operands[i].offset;

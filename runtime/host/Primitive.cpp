@@ -57,7 +57,11 @@ Call::Call(const Command &command, const std::vector<bool> &anyLayout,
               command.operands.size()));
 }
 
-std::string Call::prefix() const { return command.op + " of node '" + command.name + "': "; }
+std::string callTitle(const Command &call) {
+  return concat(nameOf(call.op), " of node '", call.name, "'");
+}
+
+std::string Call::prefix() const { return callTitle(command) + ": "; }
 
 void Call::fail(const std::string &why) const { throw Error::badInput(prefix() + why); }
 

@@ -75,6 +75,9 @@ template <typename Descriptor> Descriptor preferPlanned(const Descriptor &first)
   return isReference(next.impl_info_str()) ? first : next;
 }
 
+/// "dnnl.convolution of node 'conv1'".
+std::string callTitle(const Command &call);
+
 /// A command being prepared. All checks name the call, the node and the operand in their errors.
 class Call {
 public:

@@ -61,8 +61,8 @@ Bytes tileBytes(int64_t tileRows, int64_t columns) {
 int64_t integerOf(const Command &command, const char *name) {
   auto found = command.ints.find(name);
   if (found == command.ints.end() || found->second.size() != 1)
-    throw Error::badInput(concat("command '", command.op, "' of node '", command.name,
-                                 "' must have one integer '", name, "'"));
+    throw Error::badInput(
+        concat("command ", command.title(), " must have one integer '", name, "'"));
   return found->second.front();
 }
 
@@ -71,9 +71,8 @@ struct TileKernel {
   TileKernel(const Command &whole, const Command &part, const ProgramImage &image, char *arena)
       : tasks(part.tasks) {
     if (part.kernel < 0 || static_cast<size_t>(part.kernel) >= image.kernels.size())
-      throw Error::badInput(concat("command '", whole.op, "' of node '", whole.name,
-                                   "' runs kernel ", part.kernel, ", the executable has ",
-                                   image.kernels.size()));
+      throw Error::badInput(concat("command ", whole.title(), " runs kernel ", part.kernel,
+                                   ", the executable has ", image.kernels.size()));
     run = image.kernels[static_cast<size_t>(part.kernel)];
     for (const Operand &operand : part.operands)
       addresses.push_back(arena + operand.offset);
@@ -89,8 +88,7 @@ public:
   ProductRows(const Command &command, const ProgramImage &image, char *arena, int64_t threads)
       : tileRows(integerOf(command, "rows")), scratch(arena + command.workspaceOffset) {
     auto fail = [&](const std::string &why) {
-      throw Error::badInput(
-          concat("command '", command.op, "' of node '", command.name, "': ", why));
+      throw Error::badInput(concat("command ", command.title(), ": ", why));
     };
     auto isMatrix = [](const Operand &operand) {
       return operand.dtype == DType::F32 && operand.shape.size() == 2 &&

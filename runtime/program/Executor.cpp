@@ -23,9 +23,7 @@ constexpr Bytes pieceBytes = Bytes{16} << 20;
 /// Codes of quantized state pass in such pieces: 8 MiB of numbers in f32 make one of nf4.
 constexpr Bytes codePieceBytes = Bytes{1} << 20;
 
-std::string nameOf(const Command &command) {
-  return "command '" + command.op + "' of node '" + command.name + "'";
-}
+std::string nameOf(const Command &command) { return "command " + command.title(); }
 
 /// Throws unless the operand is well formed and lies inside the arena.
 void checkPlace(const Operand &place, Bytes arenaBytes, const std::string &what) {

@@ -31,8 +31,7 @@ std::vector<Used> usedBeside(const Program &program, const GraphProgram &graph) 
     add(output.place, "output '" + output.name + "'");
   for (size_t i = *graph.nextFrom; i < graph.commands.size(); ++i) {
     const Command &command = graph.commands[i];
-    const std::string by =
-        concat("command ", i, ", '", command.op, "' of node '", command.name, "'");
+    const std::string by = concat("command ", i, ", ", command.title());
     for (const Operand &operand : command.operands)
       add(operand, by);
     for (const Operand &operand : command.dying)

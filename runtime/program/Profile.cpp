@@ -37,7 +37,7 @@ std::string fit(const std::string &text, size_t width) {
 }
 
 std::string labelOf(const Command &command) {
-  std::string kind = command.kind.empty() ? command.op : command.kind;
+  std::string kind = command.kind.empty() ? std::string(nameOf(command.op)) : command.kind;
   return command.phase == StepPhase::Forward ? kind : kind + ", " + command.phaseName();
 }
 
@@ -162,7 +162,7 @@ std::string Profile::ofCopies() const {
   if (copies.empty())
     return "";
   std::string text = "\n";
-  for (const std::string_view kind : {kCopyOut, kCopyIn}) {
+  for (const CommandOp kind : {kCopyOut, kCopyIn}) {
     long long count = 0;
     double bytes = 0, ms = 0;
     for (const Copy &copy : copies)
@@ -171,9 +171,10 @@ std::string Profile::ofCopies() const {
         bytes += static_cast<double>(copy.bytes);
         ms += perStep(copy.time.seconds);
       }
-    text += format(
-        "  %-8s %5lld copies, %10.3f MiB, %11.4f ms per step on their lane, %8.3f GB/s\n",
-        std::string(kind).c_str(), count, bytes / 1048576, ms, ms > 0 ? bytes / ms / 1e6 : 0);
+    text +=
+        format("  %-8s %5lld copies, %10.3f MiB, %11.4f ms per step on their lane, %8.3f GB/s\n",
+               std::string(nameOf(kind)).c_str(), count, bytes / 1048576, ms,
+               ms > 0 ? bytes / ms / 1e6 : 0);
   }
   double waited = 0;
   for (size_t i = 0; i < commands.size(); ++i)
@@ -220,7 +221,7 @@ std::string Profile::json() const {
     const Command &command = graph.commands[i];
     Json item;
     item["index"] = i;
-    item["kind"] = command.kind.empty() ? command.op : command.kind;
+    item["kind"] = command.kind.empty() ? std::string(nameOf(command.op)) : command.kind;
     item["phase"] = command.phaseName();
     item["name"] = command.name;
     item["ms"] = perStep(commands[i].seconds);
@@ -235,7 +236,7 @@ std::string Profile::json() const {
   for (size_t i = 0; i < copies.size(); ++i) {
     Json item;
     item["number"] = i;
-    item["kind"] = copies[i].start->op;
+    item["kind"] = nameOf(copies[i].start->op);
     item["name"] = copies[i].start->name;
     item["ms"] = perStep(copies[i].time.seconds);
     item["least_ms"] = 1e3 * copies[i].time.least;

@@ -26,8 +26,8 @@ using testing::AllOf, testing::HasSubstr, testing::Not;
 class WholeProducts : public host::HostTarget {
 public:
   WholeProducts() : HostTarget(2) {}
-  StringRef libraryCall(Operation *op) const override {
-    return isa<ProductMapOp>(op) ? "" : HostTarget::libraryCall(op);
+  std::optional<CommandOp> libraryCall(Operation *op) const override {
+    return isa<ProductMapOp>(op) ? std::nullopt : HostTarget::libraryCall(op);
   }
 };
 
@@ -38,7 +38,7 @@ void sumByRows(const Command &call, char *arena, int64_t threads) {
   const Operand &result = call.operands.back();
   uint32_t number;
   std::memcpy(&number, arena + result.offset, sizeof(number));
-  number ^= call.op == "dnnl.matmul_add" || result.shape.front() < 1900;
+  number ^= call.op == CommandOp::DnnlMatmulAdd || result.shape.front() < 1900;
   std::memcpy(arena + result.offset, &number, sizeof(number));
 }
 

@@ -22,8 +22,8 @@ namespace {
 
 class GpuWithoutEpilogues : public H100 {
 public:
-  StringRef libraryCall(Operation *op) const override {
-    return isa<ProductMapOp, Conv2dMapOp>(op) ? "" : H100::libraryCall(op);
+  std::optional<CommandOp> libraryCall(Operation *op) const override {
+    return isa<ProductMapOp, Conv2dMapOp>(op) ? std::nullopt : H100::libraryCall(op);
   }
 };
 

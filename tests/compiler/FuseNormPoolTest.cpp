@@ -21,8 +21,8 @@ namespace {
 class Storing : public host::HostTarget {
 public:
   Storing() : HostTarget(2) {}
-  StringRef libraryCall(Operation *op) const override {
-    return isa<BatchNormMaxPoolOp, BatchNormMaxPoolGradientOp>(op) ? ""
+  std::optional<CommandOp> libraryCall(Operation *op) const override {
+    return isa<BatchNormMaxPoolOp, BatchNormMaxPoolGradientOp>(op) ? std::nullopt
                                                                    : HostTarget::libraryCall(op);
   }
 };

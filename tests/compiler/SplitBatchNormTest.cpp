@@ -27,8 +27,8 @@ namespace {
 class Whole : public host::HostTarget {
 public:
   Whole() : HostTarget(2) {}
-  StringRef libraryCall(Operation *op) const override {
-    return isa<BatchNormStatisticsOp>(op) ? "" : HostTarget::libraryCall(op);
+  std::optional<CommandOp> libraryCall(Operation *op) const override {
+    return isa<BatchNormStatisticsOp>(op) ? std::nullopt : HostTarget::libraryCall(op);
   }
 };
 

@@ -27,8 +27,8 @@ struct Case {
   DType type = DType::F32;
 };
 
-constexpr const char *kCalls[] = {"cuda.convolution", "cuda.convolution_grad_input",
-                                  "cuda.convolution_grad_weight"};
+constexpr CommandOp kCalls[] = {CommandOp::CudaConvolution, CommandOp::CudaConvolutionGradInput,
+                                CommandOp::CudaConvolutionGradWeight};
 
 /// A 3x3 convolution of 4 to 6 channels at places of an arena, without an engine.
 Command commandOf(const Case &of) {
@@ -183,7 +183,7 @@ struct Epilogue {
 };
 
 Command withEpilogue(Command command, const Epilogue &epilogue) {
-  command.op = "cuda.convolution_epilogue";
+  command.op = CommandOp::CudaConvolutionEpilogue;
   const Operand y = command.operands.back();
   command.operands.pop_back();
   Bytes offset = command.workspaceOffset;
@@ -267,7 +267,7 @@ TEST_F(CudnnStandIn, EpiloguesThatAreNone) {
               HasSubstr("none of cuDNN's: expected a bias"));
   EXPECT_THAT(refused([](Command &c) { c.ints.erase("function"); }),
               HasSubstr("with 5 operands is no convolution for cuDNN"));
-  EXPECT_THAT(refused([](Command &c) { c.op = "cuda.convolution"; }),
+  EXPECT_THAT(refused([](Command &c) { c.op = CommandOp::CudaConvolution; }),
               HasSubstr("says of no function, or of one that it does not have"));
   EXPECT_THAT(refused([](Command &c) { c.operands[2].shape[0] += 1; }),
               HasSubstr("other chains than sum, bias and maximum"));

@@ -36,7 +36,7 @@ Operand operandAt(size_t number, DType type, Shape shape) {
 /// a b with what the case adds, as the compiler writes it down.
 Command commandOf(const Case &of) {
   Command command;
-  command.op = "cuda.matmul_epilogue";
+  command.op = CommandOp::CudaMatmulEpilogue;
   command.name = "/fc";
   command.ints["transpose_a"] = {of.transposed};
   command.ints["transpose_b"] = {of.transposed};
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(All, ProductStandInRuns, testing::ValuesIn(allCases()),
 Command sumsCommand(bool isTransposed, bool isAdded, DType factors, DType result) {
   Command command = commandOf({"", ProductFunction::None, isAdded ? Extra::Added : Extra::None,
                                factors, result, isTransposed});
-  command.op = isAdded ? "cuda.matmul_add" : "cuda.matmul";
+  command.op = isAdded ? CommandOp::CudaMatmulAdd : CommandOp::CudaMatmul;
   command.ints.erase("function");
   command.operands.push_back(
       operandAt(command.operands.size(), result, {isTransposed ? kRows : kColumns}));

@@ -47,7 +47,7 @@ Program oneKernel() {
   program.plan.arenaBytes = arenaBytes;
   program.kernels = {"add_one"};
   Command command;
-  command.op = "kernel";
+  command.op = CommandOp::Kernel;
   command.name = "the node";
   command.kernel = 0, command.tasks = 1;
   command.operands = {bytesAt(in), bytesAt(out)};

@@ -28,7 +28,7 @@ Operand bytesAt(Bytes offset) { return {offset, DType::U8, {64}, {}}; }
 
 Command step(Bytes from, Bytes to) {
   Command command;
-  command.op = "kernel";
+  command.op = CommandOp::Kernel;
   command.name = "node";
   command.kernel = 0;
   command.tasks = 1;

@@ -37,7 +37,7 @@ Operand vectorAt(Bytes offset) { return {offset, DType::F32, {16}, {}}; }
 
 Command kernelCommand(Operand in, Operand out) {
   Command command;
-  command.op = "kernel";
+  command.op = CommandOp::Kernel;
   command.name = "the node";
   command.kernel = 0;
   command.tasks = 1;

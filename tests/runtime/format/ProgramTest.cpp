@@ -41,7 +41,7 @@ Program makeProgram() {
                   {"seed", InputRole::Seed, {336, DType::I64, {}, {}}}};
   train.outputs = {{"loss", {344, DType::F32, {}, {}}}};
   Command conv;
-  conv.op = "dnnl.convolution";
+  conv.op = CommandOp::DnnlConvolution;
   conv.name = "conv1";
   conv.kind = "conv2d";
   conv.phase = StepPhase::Backward;
@@ -54,12 +54,12 @@ Program makeProgram() {
   conv.workspaceBytes = 777;
   conv.dying = {weight};
   Command kernel;
-  kernel.op = "kernel";
+  kernel.op = CommandOp::Kernel;
   kernel.name = "relu1";
   kernel.kernel = 3;
   kernel.tasks = 17;
   Command sequence;
-  sequence.op = "sequence";
+  sequence.op = CommandOp::Sequence;
   sequence.parts = {conv, kernel};
   train.commands = {conv, kernel, sequence};
   program.graphs = {train, {GraphRole::Eval, {}, {{"output", {64, DType::BF16, {4, 10}, {}}}}, {}}};
@@ -142,9 +142,10 @@ Program makeProgramThatCopies() {
   Program program = makeProgram();
   program.slowBytes = 8192;
   program.slowFolder = "/scratch";
-  auto add = [&](const char *op, int64_t copy, std::optional<int64_t> slowOffset) {
+  auto add = [&](CommandOp op, int64_t copy, std::optional<int64_t> slowOffset) {
     Command command;
-    command.op = command.kind = op;
+    command.op = op;
+    command.kind = nameOf(op);
     command.name = "relu1";
     command.operands = {{192, DType::F32, {4, 4}, {}}};
     command.ints["copy"] = {copy};
@@ -152,10 +153,10 @@ Program makeProgramThatCopies() {
       command.ints["slow_offset"] = {*slowOffset};
     program.graphs[0].commands.push_back(command);
   };
-  add("copy_out", 0, 4096);
-  add("await_copy", 0, std::nullopt);
-  add("copy_in", 1, 4096);
-  add("await_copy", 1, std::nullopt);
+  add(CommandOp::CopyOut, 0, 4096);
+  add(CommandOp::AwaitCopy, 0, std::nullopt);
+  add(CommandOp::CopyIn, 1, 4096);
+  add(CommandOp::AwaitCopy, 1, std::nullopt);
   program.plan.graphs[0].copies = PlannedCopies{64, 128, 0.25, 0.5, 4096};
   return program;
 }
@@ -286,6 +287,10 @@ TEST(ProgramTest, JsonErrorsNameTheKey) {
   EXPECT_EQ(changed([](auto &j) { j["graphs"][0]["commands"][0]["phase"] = "sideways"; }),
             "program: graphs[0].commands[0].phase: unknown phase 'sideways'; expected one of "
             "forward, backward, update");
+  EXPECT_THAT(
+      changed([](auto &j) { j["graphs"][0]["commands"][0]["op"] = "dnnl.fft"; }),
+      HasSubstr("program: graphs[0].commands[0].op: unknown command 'dnnl.fft'; expected one "
+                "of kernel, sequence, product_map, copy_out, "));
   EXPECT_THAT(changed([](auto &j) { j["state"][0]["place"]["layout"] = "0,1;7:2"; }),
               HasSubstr("program: state[0].place.layout: "));
   EXPECT_THAT(changed([](auto &j) { j["version"] = 99; }),

@@ -13,7 +13,7 @@ namespace {
 constexpr Bytes bufferBytes = 5000; // of two pages in slow memory
 constexpr Bytes slowBytes = 3 * 8192;
 
-Command command(std::string_view op, Bytes offset, std::vector<int64_t> copy,
+Command command(CommandOp op, Bytes offset, std::vector<int64_t> copy,
                 std::vector<int64_t> slowOffset = {}) {
   Command command;
   command.op = op;
@@ -28,11 +28,12 @@ Command command(std::string_view op, Bytes offset, std::vector<int64_t> copy,
 /// Out and, at another place of the arena, in again; then the slow bytes are used once more.
 GraphProgram makeGraph() {
   GraphProgram graph;
-  graph.commands = {command("copy_out", 64, {2}, {8192}), command("kernel", 0, {}),
-                    command("await_copy", 64, {2}),       command("copy_in", 9000, {0}, {8192}),
-                    command("await_copy", 9000, {0}),     command("copy_out", 128, {1}, {8192}),
-                    command("copy_in", 256, {3}, {8192}), command("await_copy", 128, {1}),
-                    command("await_copy", 256, {3})};
+  graph.commands = {
+      command(CommandOp::CopyOut, 64, {2}, {8192}), command(CommandOp::Kernel, 0, {}),
+      command(CommandOp::AwaitCopy, 64, {2}),       command(CommandOp::CopyIn, 9000, {0}, {8192}),
+      command(CommandOp::AwaitCopy, 9000, {0}),     command(CommandOp::CopyOut, 128, {1}, {8192}),
+      command(CommandOp::CopyIn, 256, {3}, {8192}), command(CommandOp::AwaitCopy, 128, {1}),
+      command(CommandOp::AwaitCopy, 256, {3})};
   return graph;
 }
 

@@ -178,7 +178,8 @@ TEST_P(Attention, FollowsItsFormula) {
   addRest(operands);
   operands.insert(operands.end(), {lowOut(r.y), out(r.lse.shape)});
   for (int64_t threads : {1, 3}) {
-    const CallResult result = runCall("dnnl.attention", operands, ints(), floats(), threads);
+    const CallResult result =
+        runCall(CommandOp::DnnlAttention, operands, ints(), floats(), threads);
     EXPECT_LT(relativeError(result.tensors.end()[-2], r.y), c.tolerance);
     for (size_t i = 0; i < r.lse.data.size(); ++i) {
       const double found = result.tensors.back().data[i], wanted = r.lse.data[i];
@@ -199,7 +200,8 @@ TEST_P(Attention, HasItsGradients) {
   operands.insert(operands.end(), {lowOut(r.q), lowOut(r.k), lowOut(r.v)});
   std::optional<CallResult> first;
   for (int64_t threads : {1, 3}) {
-    CallResult result = runCall("dnnl.attention_gradient", operands, ints(), floats(), threads);
+    CallResult result =
+        runCall(CommandOp::DnnlAttentionGradient, operands, ints(), floats(), threads);
     EXPECT_LT(relativeError(result.tensors.end()[-3], r.dq), c.tolerance) << "dq";
     EXPECT_LT(relativeError(result.tensors.end()[-2], r.dk), c.tolerance) << "dk";
     EXPECT_LT(relativeError(result.tensors.end()[-1], r.dv), c.tolerance) << "dv";

@@ -127,7 +127,7 @@ int64_t countPadding(const Operand &place, const char *arena) {
   return static_cast<int64_t>(stored.size()) - std::ranges::count(stored, char{0});
 }
 
-CallResult runCall(const std::string &op, const std::vector<TestOperand> &operands,
+CallResult runCall(CommandOp op, const std::vector<TestOperand> &operands,
                    std::map<std::string, std::vector<int64_t>> ints,
                    std::map<std::string, double> floats, int64_t threads) {
   CallResult result;
@@ -180,7 +180,7 @@ CallResult runCall(const std::string &op, const std::vector<TestOperand> &operan
   runOnce(0xff); // NaN in every type
   std::vector<char> first(arena, arena + command.workspaceOffset);
   result.allocatedBytes = runOnce(0x4b); // 13 million in f32
-  std::string title = op + " (" + result.requirements.implementation + ")";
+  const std::string title = concat(nameOf(op), " (", result.requirements.implementation, ")");
   EXPECT_LT(result.allocatedBytes,
             result.requirements.pieces * (1024 + result.requirements.heapBytes))
       << title;

@@ -57,7 +57,7 @@ struct CallResult {
   int64_t allocatedBytes = 0; ///< by running the call once more, by the whole process
 };
 
-CallResult runCall(const std::string &op, const std::vector<TestOperand> &operands,
+CallResult runCall(CommandOp op, const std::vector<TestOperand> &operands,
                    std::map<std::string, std::vector<int64_t>> ints = {},
                    std::map<std::string, double> floats = {}, int64_t threads = 2);
 

@@ -90,15 +90,15 @@ TEST_P(ConvolutionTest, Forward) {
   Tensor expected(c.dst());
   c.forEach([&](auto s, auto w, auto d) { expected.at(d) += src.at(s) * weights.at(w); });
   CallResult plain =
-      runCall("dnnl.convolution",
+      runCall(CommandOp::DnnlConvolution,
               {in(src, channelsLast()), in(weights), out(c.dst(), channelsLast())}, c.ints());
   EXPECT_LT(relativeError(plain.tensors[2], expected), 2e-6) << plain.requirements.implementation;
   CallResult chosen =
-      runCall("dnnl.convolution",
+      runCall(CommandOp::DnnlConvolution,
               {in(src, channelsLast()), inAny(weights), out(c.dst(), channelsLast())}, c.ints());
   EXPECT_LT(relativeError(chosen.tensors[2], expected), 2e-6) << chosen.requirements.implementation;
   CallResult free =
-      runCall("dnnl.convolution", {inAny(src), inAny(weights), outAny(c.dst())}, c.ints());
+      runCall(CommandOp::DnnlConvolution, {inAny(src), inAny(weights), outAny(c.dst())}, c.ints());
   EXPECT_LT(relativeError(free.tensors[2], expected), 2e-6) << free.requirements.implementation;
 }
 
@@ -110,7 +110,7 @@ TEST_P(ConvolutionTest, ForwardWithBias) {
   auto ints = c.ints();
   ints["has_bias"] = {1};
   CallResult result = runCall(
-      "dnnl.convolution",
+      CommandOp::DnnlConvolution,
       {in(src, channelsLast()), inAny(weights), in(bias), out(c.dst(), channelsLast())}, ints);
   EXPECT_LT(relativeError(result.tensors[3], expected), 2e-6);
 }
@@ -120,7 +120,7 @@ TEST_P(ConvolutionTest, GradInput) {
   c.forEach([&](auto s, auto w, auto d) { expected.at(s) += diffDst.at(d) * weights.at(w); });
   for (const TestOperand &w : {in(weights), inAny(weights)}) {
     CallResult result =
-        runCall("dnnl.convolution_grad_input",
+        runCall(CommandOp::DnnlConvolutionGradInput,
                 {in(diffDst, channelsLast()), w, out(c.src, channelsLast())}, c.ints());
     EXPECT_LT(relativeError(result.tensors[2], expected), 2e-6)
         << result.requirements.implementation;
@@ -132,7 +132,7 @@ TEST_P(ConvolutionTest, GradWeight) {
   c.forEach([&](auto s, auto w, auto d) { expected.at(w) += diffDst.at(d) * src.at(s); });
   for (const TestOperand &w : {out(c.weights), outAny(c.weights)}) {
     CallResult result =
-        runCall("dnnl.convolution_grad_weight",
+        runCall(CommandOp::DnnlConvolutionGradWeight,
                 {in(src, channelsLast()), in(diffDst, channelsLast()), w}, c.ints());
     EXPECT_LT(relativeError(result.tensors[2], expected), 2e-6)
         << result.requirements.implementation;
@@ -144,8 +144,8 @@ TEST_P(ConvolutionTest, BlockedActivations) {
   Tensor expected(c.dst());
   c.forEach([&](auto s, auto w, auto d) { expected.at(d) += src.at(s) * weights.at(w); });
   CallResult result =
-      runCall("dnnl.convolution", {in(src, blocked16()), inAny(weights), out(c.dst(), blocked16())},
-              c.ints());
+      runCall(CommandOp::DnnlConvolution,
+              {in(src, blocked16()), inAny(weights), out(c.dst(), blocked16())}, c.ints());
   EXPECT_LT(relativeError(result.tensors[2], expected), 2e-6);
 }
 
@@ -153,7 +153,7 @@ TEST_P(ConvolutionTest, BlockedActivations) {
 TEST_P(ConvolutionTest, Bf16) {
   Tensor expected(c.dst());
   c.forEach([&](auto s, auto w, auto d) { expected.at(d) += src.at(s) * weights.at(w); });
-  CallResult result = runCall("dnnl.convolution",
+  CallResult result = runCall(CommandOp::DnnlConvolution,
                               {in(src, channelsLast(), DType::BF16), inAny(weights, DType::BF16),
                                out(c.dst(), channelsLast(), DType::BF16)},
                               c.ints());
@@ -174,7 +174,7 @@ TEST(Convolution1d, Forward) {
             if (x + k >= 1 && x + k <= 10)
               expected.at({n, o, x}) += src.at({n, c, x + k - 1}) * weights.at({o, c, k});
   CallResult result =
-      runCall("dnnl.convolution", {in(src), inAny(weights), out({2, 4, 10})},
+      runCall(CommandOp::DnnlConvolution, {in(src), inAny(weights), out({2, 4, 10})},
               {{"strides", {1}}, {"pads", {1, 1}}, {"dilations", {1}}, {"groups", {1}}});
   EXPECT_LT(relativeError(result.tensors[2], expected), 2e-6);
 }
@@ -186,15 +186,16 @@ struct SmallImages {
   std::vector<CallResult> run(DType weights, int64_t threads, DType images = DType::F32) const {
     const std::map<std::string, std::vector<int64_t>> ints = {
         {"strides", {1, 1}}, {"pads", {1, 1, 1, 1}}, {"dilations", {1, 1}}, {"groups", {1}}};
-    auto call = [&](const char *op, const std::vector<TestOperand> &operands) {
+    auto call = [&](CommandOp op, const std::vector<TestOperand> &operands) {
       return runCall(op, operands, ints, {}, threads);
     };
     auto image = [&](const Tensor &value) { return in(value, channelsLast(), images); };
-    return {call("dnnl.convolution",
+    return {call(CommandOp::DnnlConvolution,
                  {image(x), inAny(w, weights), out(dy.shape, channelsLast(), images)}),
-            call("dnnl.convolution_grad_input",
+            call(CommandOp::DnnlConvolutionGradInput,
                  {image(dy), inAny(w, weights), out(x.shape, channelsLast(), images)}),
-            call("dnnl.convolution_grad_weight", {image(x), image(dy), outAny(w.shape, weights)})};
+            call(CommandOp::DnnlConvolutionGradWeight,
+                 {image(x), image(dy), outAny(w.shape, weights)})};
   }
 };
 

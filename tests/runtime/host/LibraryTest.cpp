@@ -63,7 +63,7 @@ TEST(MemoryDesc, RejectsWhatALayoutCannotSay) {
 
 Command convolution() {
   Command call;
-  call.op = "dnnl.convolution";
+  call.op = CommandOp::DnnlConvolution;
   call.name = "layer1/conv";
   call.operands = {{0, DType::F32, {2, 16, 8, 8}, channelsLast()},
                    {0, DType::F32, {32, 16, 3, 3}, {}},
@@ -97,7 +97,7 @@ TEST(QueryLibrary, ChosenLayoutsAreStable) {
 
 TEST(QueryLibrary, RepeatsItself) {
   Command call = convolution();
-  call.op = "dnnl.convolution_grad_weight";
+  call.op = CommandOp::DnnlConvolutionGradWeight;
   std::swap(call.operands[1], call.operands[2]);
   LibraryRequirements first = queryLibrary(call, {false, false, true}, 2);
   for (int64_t threads : {1, 2, 3, 4}) {
@@ -208,7 +208,7 @@ TEST(LibraryErrors, BadLayout) {
 // it reads, and says which one it would take.
 TEST(LibraryErrors, HiddenReorder) {
   Command call;
-  call.op = "dnnl.batch_norm";
+  call.op = CommandOp::DnnlBatchNorm;
   call.name = "bn";
   Operand data{0, DType::F32, {2, 16, 4, 4}, channelsLast()}, stat{0, DType::F32, {16}, {}};
   Operand other = data;
@@ -229,7 +229,7 @@ TEST(LibraryErrors, HiddenReorder) {
 
 TEST(LibraryErrors, MatMulShapes) {
   Command call;
-  call.op = "dnnl.matmul";
+  call.op = CommandOp::DnnlMatmul;
   call.name = "fc";
   call.operands = {
       {0, DType::F32, {4, 5}, {}}, {0, DType::F32, {6, 7}, {}}, {0, DType::F32, {4, 7}, {}}};
@@ -240,9 +240,20 @@ TEST(LibraryErrors, MatMulShapes) {
 
 TEST(LibraryErrors, UnknownCall) {
   Command call = convolution();
-  call.op = "dnnl.fft";
-  EXPECT_THAT(errorOf(call), AllOf(HasSubstr("'layer1/conv' calls 'dnnl.fft'"),
+  call.op = CommandOp::CudaConvolution;
+  EXPECT_THAT(errorOf(call), AllOf(HasSubstr("'layer1/conv' calls 'cuda.convolution'"),
                                    HasSubstr("dnnl.convolution_grad_weight")));
+}
+
+// Tests that the library has every call of its own, whose operands are then what is wrong.
+TEST(LibraryErrors, EveryCallIsKnown) {
+  for (int op = 0; op <= static_cast<int>(CommandOp::CudaMatmulEpilogue); ++op) {
+    Command call;
+    call.op = static_cast<CommandOp>(op);
+    EXPECT_EQ(errorOf(call).find("does not have") == std::string::npos,
+              nameOf(call.op).starts_with("dnnl."))
+        << nameOf(call.op);
+  }
 }
 
 std::string bindErrorOf(const Command &call, int64_t threads) {
@@ -258,7 +269,7 @@ std::string bindErrorOf(const Command &call, int64_t threads) {
 // Tests that a workspace planned too small is found when binding, not when running.
 TEST(BindLibraryCall, WorkspaceTooSmall) {
   Command call;
-  call.op = "dnnl.matmul"; // transposed on both sides: copies b into scratch
+  call.op = CommandOp::DnnlMatmul; // transposed on both sides: copies b into scratch
   call.name = "fc";
   call.ints = {{"transpose_a", {1}}, {"transpose_b", {1}}};
   call.operands = {{0, DType::F32, {100, 30}, {}},
@@ -277,7 +288,7 @@ TEST(BindLibraryCall, WorkspaceTooSmall) {
 
 TEST(BindLibraryCall, OpaqueTooSmall) {
   Command call;
-  call.op = "dnnl.max_pool";
+  call.op = CommandOp::DnnlMaxPool;
   call.name = "pool";
   call.ints = {
       {"kernel", {2, 2}}, {"strides", {2, 2}}, {"pads", {0, 0, 0, 0}}, {"dilations", {1, 1}}};

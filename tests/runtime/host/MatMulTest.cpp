@@ -43,11 +43,11 @@ TEST(MatMul, Transposes) {
       Tensor expected = multiply(a, ta, b, tb, {20, 30});
       for (const TestOperand &right : {in(b), inAny(b)}) {
         CallResult result =
-            runCall("dnnl.matmul", {in(a), right, out({20, 30})}, transposes(ta, tb));
+            runCall(CommandOp::DnnlMatmul, {in(a), right, out({20, 30})}, transposes(ta, tb));
         EXPECT_LT(relativeError(result.tensors[2], expected), 2e-6) << ta << tb;
       }
       CallResult low =
-          runCall("dnnl.matmul",
+          runCall(CommandOp::DnnlMatmul,
                   {in(a, {}, DType::BF16), inAny(b, DType::BF16), out({20, 30}, {}, DType::BF16)},
                   transposes(ta, tb));
       EXPECT_LT(relativeError(low.tensors[2], expected), 1.0 / 256) << ta << tb;
@@ -61,7 +61,7 @@ TEST(MatMul, Bias) {
     expected.data[i] += bias.data[i % 5];
   auto ints = transposes(false, true);
   ints["has_bias"] = {1};
-  CallResult result = runCall("dnnl.matmul", {in(a), in(b), in(bias), out({6, 5})}, ints);
+  CallResult result = runCall(CommandOp::DnnlMatmul, {in(a), in(b), in(bias), out({6, 5})}, ints);
   EXPECT_LT(relativeError(result.tensors[3], expected), 2e-6);
 }
 
@@ -83,7 +83,8 @@ TEST(MatMul, Batches) {
   };
   for (const Case &c : cases) {
     Tensor a = sample(c.a, 1), b = sample(c.b, 2);
-    CallResult result = runCall("dnnl.matmul", {in(a), in(b), out(c.dst)}, transposes(c.ta, c.tb));
+    CallResult result =
+        runCall(CommandOp::DnnlMatmul, {in(a), in(b), out(c.dst)}, transposes(c.ta, c.tb));
     EXPECT_LT(relativeError(result.tensors[2], multiply(a, c.ta, b, c.tb, c.dst)), 2e-6)
         << testing::PrintToString(c.a) << testing::PrintToString(c.b);
   }
@@ -92,7 +93,7 @@ TEST(MatMul, Batches) {
 // Tests that a 1x1 problem, whose dimensions leave the order ambiguous, works.
 TEST(MatMul, Tiny) {
   Tensor a = sample({1, 1}, 1), b = sample({1, 1}, 2);
-  CallResult result = runCall("dnnl.matmul", {in(a), inAny(b), out({1, 1})});
+  CallResult result = runCall(CommandOp::DnnlMatmul, {in(a), inAny(b), out({1, 1})});
   EXPECT_DOUBLE_EQ(result.tensors[2].data[0], a.data[0] * b.data[0]);
 }
 

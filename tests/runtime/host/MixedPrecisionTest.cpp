@@ -41,14 +41,14 @@ std::string say(const std::vector<DType> &types) {
 
 /// Runs with one thread and with four; results must be those of the reference within the type's
 /// tolerance. Returns the call of four threads.
-CallResult check(const std::string &op, const std::vector<TestOperand> &operands, const Ints &ints,
+CallResult check(CommandOp op, const std::vector<TestOperand> &operands, const Ints &ints,
                  const std::map<size_t, const Tensor *> &expected) {
   CallResult result;
   for (int64_t threads : {1, 4}) {
     result = runCall(op, operands, ints, {}, threads);
     for (auto [index, tensor] : expected)
       EXPECT_LT(relativeError(result.tensors[index], *tensor), toleranceOf(operands[index].dtype))
-          << op << " operand " << index << " with " << threads << " threads, "
+          << nameOf(op) << " operand " << index << " with " << threads << " threads, "
           << result.requirements.implementation;
     EXPECT_FALSE(result.requirements.reference) << result.requirements.implementation;
   }
@@ -121,16 +121,16 @@ TEST_P(MixedConvolution, Forward) {
     sum.data[i] = product.data[i] + bias.data[static_cast<int64_t>(i) / points % sum.shape[1]];
   forMixes(3, [&](const std::vector<DType> &types) {
     SCOPED_TRACE(say(types));
-    check("dnnl.convolution",
+    check(CommandOp::DnnlConvolution,
           {in(src, channelsLast(), types[0]), inAny(weights, types[1]),
            out(c.dst(), channelsLast(), types[2])},
           c.ints(), {{2, &product}});
-    check("dnnl.convolution",
+    check(CommandOp::DnnlConvolution,
           {in(src, channelsLast(), types[0]), inAny(weights, types[1]), in(bias, {}, types[1]),
            out(c.dst(), channelsLast(), types[2])},
           c.ints(), {{3, &sum}});
     CallResult free =
-        check("dnnl.convolution",
+        check(CommandOp::DnnlConvolution,
               {inAny(src, types[0]), inAny(weights, types[1]), in(bias), outAny(c.dst(), types[2])},
               c.ints(), {{3, &sum}});
     if (types[0] != DType::F32 && types[2] != DType::F32 && c.src[0] > 1 &&
@@ -147,7 +147,7 @@ TEST_P(MixedConvolution, GradInput) {
   c.forEach([&](auto s, auto w, auto d) { expected.data[s] += diffDst.data[d] * weights.data[w]; });
   forMixes(3, [&](const std::vector<DType> &types) {
     SCOPED_TRACE(say(types));
-    check("dnnl.convolution_grad_input",
+    check(CommandOp::DnnlConvolutionGradInput,
           {in(diffDst, channelsLast(), types[0]), inAny(weights, types[1]),
            out(c.src, channelsLast(), types[2])},
           c.ints(), {{2, &expected}});
@@ -160,7 +160,7 @@ TEST_P(MixedConvolution, GradWeight) {
   c.forEach([&](auto s, auto w, auto d) { expected.data[w] += diffDst.data[d] * src.data[s]; });
   forMixes(3, [&](const std::vector<DType> &types) {
     SCOPED_TRACE(say(types));
-    check("dnnl.convolution_grad_weight",
+    check(CommandOp::DnnlConvolutionGradWeight,
           {in(src, channelsLast(), types[0]), in(diffDst, channelsLast(), types[1]),
            outAny(c.weights, types[2])},
           c.ints(), {{2, &expected}});
@@ -238,14 +238,15 @@ TEST_P(MixedMatMul, AllMixes) {
   const Ints ints = {{"transpose_a", {p.transposeA}}, {"transpose_b", {p.transposeB}}};
   forMixes(3, [&](const std::vector<DType> &types) {
     SCOPED_TRACE(say(types));
-    check("dnnl.matmul", {in(a, {}, types[0]), in(b, {}, types[1]), out(p.dst, {}, types[2])}, ints,
+    check(CommandOp::DnnlMatmul,
+          {in(a, {}, types[0]), in(b, {}, types[1]), out(p.dst, {}, types[2])}, ints,
           {{2, &plain}});
-    check("dnnl.matmul",
+    check(CommandOp::DnnlMatmul,
           {in(a, {}, types[0]), in(b, {}, types[1]), in(bias, {}, types[1]),
            out(p.dst, {}, types[2])},
           ints, {{3, &sum}});
     if (p.b.size() == p.dst.size())
-      check("dnnl.matmul",
+      check(CommandOp::DnnlMatmul,
             {in(a, {}, types[0]), inAny(b, types[1]), in(bias), out(p.dst, {}, types[2])}, ints,
             {{3, &sum}});
   });
@@ -254,7 +255,7 @@ TEST_P(MixedMatMul, AllMixes) {
 INSTANTIATE_TEST_SUITE_P(Cases, MixedMatMul, testing::ValuesIn(products),
                          [](const auto &info) { return info.param.name; });
 
-Command command(const std::string &op, const std::vector<Operand> &operands, const Ints &ints) {
+Command command(CommandOp op, const std::vector<Operand> &operands, const Ints &ints) {
   Command call;
   call.op = op;
   call.name = "node";
@@ -276,21 +277,23 @@ TEST(MixedWorkspace, IsAQuarterAtMost) {
     std::vector<bool> any;
   };
   const std::vector<Case> cases = {
-      {command("dnnl.convolution", {image, weights, image}, ints), {false, true, false}},
-      {command("dnnl.convolution_grad_input", {image, weights, image}, ints), {false, true, false}},
-      {command("dnnl.convolution_grad_weight", {image, image, weights}, ints),
+      {command(CommandOp::DnnlConvolution, {image, weights, image}, ints), {false, true, false}},
+      {command(CommandOp::DnnlConvolutionGradInput, {image, weights, image}, ints),
+       {false, true, false}},
+      {command(CommandOp::DnnlConvolutionGradWeight, {image, image, weights}, ints),
        {false, false, true}},
-      {command("dnnl.convolution", {alone, weights, alone}, ints), {false, true, false}},
-      {command("dnnl.convolution_grad_input", {alone, weights, alone}, ints), {false, true, false}},
-      {command("dnnl.convolution_grad_weight", {alone, alone, weights}, ints),
+      {command(CommandOp::DnnlConvolution, {alone, weights, alone}, ints), {false, true, false}},
+      {command(CommandOp::DnnlConvolutionGradInput, {alone, weights, alone}, ints),
+       {false, true, false}},
+      {command(CommandOp::DnnlConvolutionGradWeight, {alone, alone, weights}, ints),
        {false, false, true}},
-      {command("dnnl.matmul",
+      {command(CommandOp::DnnlMatmul,
                {{0, DType::F16, {768, 512}, {}},
                 {0, DType::F16, {512, 640}, {}},
                 {0, DType::F16, {768, 640}, {}}},
                {}),
        {}},
-      {command("dnnl.matmul",
+      {command(CommandOp::DnnlMatmul,
                {{0, DType::F16, {2048, 512}, {}},
                 {0, DType::F16, {2048, 640}, {}},
                 {0, DType::F32, {512, 640}, {}}},
@@ -309,7 +312,7 @@ TEST(MixedWorkspace, IsAQuarterAtMost) {
       const Bytes library = queryLibrary(plain, c.any, threads).workspaceBytes;
       const LibraryRequirements pieces = queryLibrary(c.call, c.any, threads);
       EXPECT_LE(pieces.workspaceBytes, inF32 / 4 + library + 256)
-          << c.call.op << " " << pieces.implementation;
+          << nameOf(c.call.op) << " " << pieces.implementation;
     }
   }
 }

@@ -38,7 +38,7 @@ protected:
   /// src, scale, shift to y, its positions, mean and variance.
   CallResult forward(const Tensor &src, const Tensor &scale, const Tensor &shift, DType type,
                      int64_t threads) {
-    return runCall("dnnl.batch_norm_max_pool",
+    return runCall(CommandOp::DnnlBatchNormMaxPool,
                    {in(src, layout, type), in(scale), in(shift), out(c.dst(), layout, type),
                     opaqueOut(), out(vector), out(vector)},
                    c.ints(), floats, threads);
@@ -46,12 +46,12 @@ protected:
 
   void check(const Tensor &src, const Tensor &dy, DType type, int64_t threads) {
     const Tensor scale = sample(vector, 2), shift = sample(vector, 3);
-    const CallResult norm = runCall("dnnl.batch_norm",
+    const CallResult norm = runCall(CommandOp::DnnlBatchNorm,
                                     {in(src, layout, type), in(scale), in(shift),
                                      out(c.src, layout, type), out(vector), out(vector)},
                                     {}, floats, threads);
     const CallResult pool =
-        runCall("dnnl.max_pool",
+        runCall(CommandOp::DnnlMaxPool,
                 {in(norm.tensors[3], layout, type), out(c.dst(), layout, type), opaqueOut()},
                 c.ints(), {}, threads);
     const CallResult both = forward(src, scale, shift, type, threads);
@@ -60,18 +60,18 @@ protected:
     EXPECT_EQ(both.tensors[6].data, norm.tensors[5].data);
 
     const CallResult poolGrad =
-        runCall("dnnl.max_pool_grad",
+        runCall(CommandOp::DnnlMaxPoolGrad,
                 {in(dy, layout, type), opaqueIn(pool.bytes[2]), out(c.src, layout, type)}, c.ints(),
                 {}, threads);
     const Tensor &mean = norm.tensors[4], &variance = norm.tensors[5];
     const TestOperand over = in(poolGrad.tensors[2], layout, type);
-    const CallResult normGrad = runCall("dnnl.batch_norm_grad",
+    const CallResult normGrad = runCall(CommandOp::DnnlBatchNormGrad,
                                         {in(src, layout, type), in(mean), in(variance), in(scale),
                                          over, outOver(4, over), out(vector), out(vector)},
                                         {}, floats, threads);
     const TestOperand x = in(src, layout, type);
     for (const TestOperand &dx : {out(c.src, layout, type), outOver(0, x)}) {
-      const CallResult grad = runCall("dnnl.batch_norm_max_pool_grad",
+      const CallResult grad = runCall(CommandOp::DnnlBatchNormMaxPoolGrad,
                                       {x, in(mean), in(variance), in(scale), in(dy, layout, type),
                                        opaqueIn(both.bytes[4]), dx, out(vector), out(vector)},
                                       c.ints(), floats, threads);
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, NormPool, testing::ValuesIn(cases),
 TEST(NormPoolErrors, NameTheOperand) {
   const Tensor src = sample({2, 8, 4, 4}, 1), vector = sample({8}, 2);
   auto call = [&](const Layout &layout, int64_t window) {
-    runCall("dnnl.batch_norm_max_pool",
+    runCall(CommandOp::DnnlBatchNormMaxPool,
             {in(src, layout), in(vector), in(vector), out({2, 8, 2, 2}, layout), opaqueOut(),
              out({8}), out({8})},
             {{"kernel", {window, window}},

@@ -64,7 +64,7 @@ TEST(BatchNorm, TrainingForward) {
     Tensor src = sample(s.shape, 1), scale = sample({s.shape[1]}, 2),
            shift = sample({s.shape[1]}, 3);
     Moments m = momentsOf(src);
-    CallResult result = runCall("dnnl.batch_norm",
+    CallResult result = runCall(CommandOp::DnnlBatchNorm,
                                 {in(src, s.layout), in(scale), in(shift), outAny(s.shape),
                                  out({s.shape[1]}), out({s.shape[1]})},
                                 {}, {{"epsilon", epsilon}});
@@ -74,7 +74,7 @@ TEST(BatchNorm, TrainingForward) {
     EXPECT_EQ(result.requirements.layouts[3], s.layout);
     TestOperand data = in(src, s.layout);
     CallResult inPlace = runCall(
-        "dnnl.batch_norm",
+        CommandOp::DnnlBatchNorm,
         {data, in(scale), in(shift), outOver(0, data), out({s.shape[1]}), out({s.shape[1]})}, {},
         {{"epsilon", epsilon}});
     for (size_t i : {3, 4, 5})
@@ -88,11 +88,11 @@ TEST(BatchNorm, Statistics) {
     const Shape c = {s.shape[1]};
     const Tensor src = sample(s.shape, 1), scale = sample(c, 2), shift = sample(c, 3);
     const CallResult whole =
-        runCall("dnnl.batch_norm",
+        runCall(CommandOp::DnnlBatchNorm,
                 {in(src, s.layout), in(scale), in(shift), outAny(s.shape), out(c), out(c)}, {},
                 {{"epsilon", epsilon}});
     const CallResult result =
-        runCall("dnnl.batch_norm_statistics",
+        runCall(CommandOp::DnnlBatchNormStatistics,
                 {in(src, s.layout), in(scale), out(c), out(c), out(c)}, {}, {{"epsilon", epsilon}});
     EXPECT_EQ(result.tensors[2].data, whole.tensors[4].data);
     EXPECT_EQ(result.tensors[3].data, whole.tensors[5].data);
@@ -119,13 +119,13 @@ TEST(BatchNorm, Inference) {
     for (double &v : m.variance.data)
       v = v * v + 0.5;
     CallResult result = runCall(
-        "dnnl.batch_norm_inference",
+        CommandOp::DnnlBatchNormInference,
         {in(src, s.layout), in(scale), in(shift), in(m.mean), in(m.variance), outAny(s.shape)}, {},
         {{"epsilon", epsilon}});
     EXPECT_LT(relativeError(result.tensors[5], normalize(src, m, scale, shift)), 5e-6);
     TestOperand data = in(src, s.layout);
     CallResult inPlace =
-        runCall("dnnl.batch_norm_inference",
+        runCall(CommandOp::DnnlBatchNormInference,
                 {data, in(scale), in(shift), in(m.mean), in(m.variance), outOver(0, data)}, {},
                 {{"epsilon", epsilon}});
     EXPECT_EQ(inPlace.tensors[5].data, result.tensors[5].data);
@@ -153,7 +153,7 @@ TEST(BatchNorm, Grad) {
           scale.data[ch] / std::sqrt(m.variance.data[ch] + epsilon) *
           (diffDst.data[i] - diffShift.data[ch] / count - normal(i) * diffScale.data[ch] / count);
     }
-    CallResult result = runCall("dnnl.batch_norm_grad",
+    CallResult result = runCall(CommandOp::DnnlBatchNormGrad,
                                 {in(src, s.layout), in(m.mean), in(m.variance), in(scale),
                                  in(diffDst, s.layout), outAny(s.shape), out(c), out(c)},
                                 {}, {{"epsilon", epsilon}});
@@ -163,7 +163,7 @@ TEST(BatchNorm, Grad) {
     TestOperand data = in(src, s.layout), gradient = in(diffDst, s.layout);
     for (const TestOperand &over : {outOver(0, data), outOver(4, gradient)}) {
       CallResult inPlace =
-          runCall("dnnl.batch_norm_grad",
+          runCall(CommandOp::DnnlBatchNormGrad,
                   {data, in(m.mean), in(m.variance), in(scale), gradient, over, out(c), out(c)}, {},
                   {{"epsilon", epsilon}});
       for (size_t i : {5, 6, 7})
@@ -201,13 +201,14 @@ TEST(BatchNorm, LongSumsLoseNoAccuracy) {
     diffShift.data[ch] += diffDst.data[i];
   }
   for (const Layout &layout : {Layout{}, channelsLast(), blocked8, blocked16()}) {
-    CallResult forward = runCall(
-        "dnnl.batch_norm", {in(src, layout), in(one), in(zero), out(shape, layout), out(c), out(c)},
-        {}, {{"epsilon", epsilon}});
+    CallResult forward =
+        runCall(CommandOp::DnnlBatchNorm,
+                {in(src, layout), in(one), in(zero), out(shape, layout), out(c), out(c)}, {},
+                {{"epsilon", epsilon}});
     EXPECT_LT(relativeError(forward.tensors[3], normalize(src, m, one, zero)), 3e-7);
     EXPECT_LT(relativeError(forward.tensors[4], m.mean), 1e-7);
     EXPECT_LT(relativeError(forward.tensors[5], m.variance), 1e-7);
-    CallResult backward = runCall("dnnl.batch_norm_grad",
+    CallResult backward = runCall(CommandOp::DnnlBatchNormGrad,
                                   {in(src, layout), in(rounded.mean), in(rounded.variance), in(one),
                                    in(diffDst, layout), out(shape, layout), out(c), out(c)},
                                   {}, {{"epsilon", epsilon}});
@@ -226,10 +227,10 @@ TEST(BatchNorm, ThreadsChangeNothing) {
     std::vector<CallResult> forward, backward;
     for (int64_t threads : {1, 3}) {
       forward.push_back(
-          runCall("dnnl.batch_norm",
+          runCall(CommandOp::DnnlBatchNorm,
                   {in(src, layout), in(scale), in(shift), out(shape, layout), out(c), out(c)}, {},
                   {{"epsilon", epsilon}}, threads));
-      backward.push_back(runCall("dnnl.batch_norm_grad",
+      backward.push_back(runCall(CommandOp::DnnlBatchNormGrad,
                                  {in(src, layout), in(m.mean), in(m.variance), in(scale),
                                   in(diffDst, layout), out(shape, layout), out(c), out(c)},
                                  {}, {{"epsilon", epsilon}}, threads));
@@ -268,12 +269,12 @@ TEST(MixedBatchNorm, StatisticsAreThoseOfF32) {
     const Moments m = momentsOf(src);
     auto forward = [&](DType x, DType y, int64_t threads) {
       return runCall(
-          "dnnl.batch_norm",
+          CommandOp::DnnlBatchNorm,
           {in(src, s.layout, x), in(scale), in(shift), outAny(s.shape, y), out(c), out(c)}, {},
           {{"epsilon", epsilon}}, threads);
     };
     auto backward = [&](DType x, DType dy, DType dx, int64_t threads) {
-      return runCall("dnnl.batch_norm_grad",
+      return runCall(CommandOp::DnnlBatchNormGrad,
                      {in(src, s.layout, x), in(m.mean), in(m.variance), in(scale),
                       in(diffDst, s.layout, dy), outAny(s.shape, dx), out(c), out(c)},
                      {}, {{"epsilon", epsilon}}, threads);
@@ -304,17 +305,18 @@ TEST(MixedBatchNorm, InPlace) {
       const Tensor src = sample(s.shape, 1), scale = sample(c, 2), shift = sample(c, 3);
       const Moments m = momentsOf(src);
       const TestOperand data = in(src, s.layout, type);
-      CallResult apart = runCall(
-          "dnnl.batch_norm", {data, in(scale), in(shift), outAny(s.shape, type), out(c), out(c)},
-          {}, {{"epsilon", epsilon}});
-      CallResult inPlace =
-          runCall("dnnl.batch_norm", {data, in(scale), in(shift), outOver(0, data), out(c), out(c)},
-                  {}, {{"epsilon", epsilon}});
+      CallResult apart =
+          runCall(CommandOp::DnnlBatchNorm,
+                  {data, in(scale), in(shift), outAny(s.shape, type), out(c), out(c)}, {},
+                  {{"epsilon", epsilon}});
+      CallResult inPlace = runCall(CommandOp::DnnlBatchNorm,
+                                   {data, in(scale), in(shift), outOver(0, data), out(c), out(c)},
+                                   {}, {{"epsilon", epsilon}});
       EXPECT_EQ(inPlace.tensors[3].data, apart.tensors[3].data);
       EXPECT_LT(relativeError(apart.tensors[3], normalize(src, m, scale, shift)),
                 toleranceOf(type));
       auto grad = [&](const TestOperand &diffSrc) {
-        return runCall("dnnl.batch_norm_grad",
+        return runCall(CommandOp::DnnlBatchNormGrad,
                        {in(src, s.layout, type), in(m.mean), in(m.variance), in(scale), data,
                         diffSrc, out(c), out(c)},
                        {}, {{"epsilon", epsilon}});
@@ -337,7 +339,7 @@ TEST(MixedBatchNorm, Inference) {
       for (int64_t threads : {1, 4}) {
         const TestOperand data = in(src, s.layout, types[0]);
         CallResult result = runCall(
-            "dnnl.batch_norm_inference",
+            CommandOp::DnnlBatchNormInference,
             {data, in(scale), in(shift), in(m.mean), in(m.variance), outAny(s.shape, types[1])}, {},
             {{"epsilon", epsilon}}, threads);
         EXPECT_LT(relativeError(result.tensors[5], expected), toleranceOf(types[1]))
@@ -346,7 +348,7 @@ TEST(MixedBatchNorm, Inference) {
         if (types[0] != types[1])
           continue;
         CallResult inPlace =
-            runCall("dnnl.batch_norm_inference",
+            runCall(CommandOp::DnnlBatchNormInference,
                     {data, in(scale), in(shift), in(m.mean), in(m.variance), outOver(0, data)}, {},
                     {{"epsilon", epsilon}}, threads);
         EXPECT_EQ(inPlace.tensors[5].data, result.tensors[5].data);

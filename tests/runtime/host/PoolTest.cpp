@@ -68,17 +68,17 @@ TEST_P(PoolTest, MaxAndGrad) {
   }
   for (const Layout &layout : {channelsLast(), Layout(), blocked16()}) {
     CallResult forward =
-        runCall("dnnl.max_pool", {in(src, layout), outAny(c.dst()), opaqueOut()}, c.ints());
+        runCall(CommandOp::DnnlMaxPool, {in(src, layout), outAny(c.dst()), opaqueOut()}, c.ints());
     EXPECT_LT(relativeError(forward.tensors[1], expected), 1e-6);
     EXPECT_EQ(forward.requirements.layouts[1], layout);
     EXPECT_LE(forward.requirements.opaqueBytes[2],
               storedBytes(layout, c.dst(), DType::U8) * (c.kernel[0] * c.kernel[1] < 256 ? 1 : 4));
     CallResult backward =
-        runCall("dnnl.max_pool_grad",
+        runCall(CommandOp::DnnlMaxPoolGrad,
                 {in(diffDst, layout), opaqueIn(forward.bytes[2]), outAny(c.src)}, c.ints());
     EXPECT_LT(relativeError(backward.tensors[2], grad), 1e-6);
     CallResult inference =
-        runCall("dnnl.max_pool_inference", {in(src, layout), outAny(c.dst())}, c.ints());
+        runCall(CommandOp::DnnlMaxPoolInference, {in(src, layout), outAny(c.dst())}, c.ints());
     EXPECT_LT(relativeError(inference.tensors[1], expected), 1e-6);
   }
 }
@@ -100,10 +100,11 @@ TEST_P(PoolTest, AverageAndGrad) {
     });
     auto ints = c.ints();
     ints["count_include_pad"] = {countPads};
-    CallResult forward = runCall("dnnl.avg_pool", {in(src, channelsLast()), outAny(c.dst())}, ints);
+    CallResult forward =
+        runCall(CommandOp::DnnlAvgPool, {in(src, channelsLast()), outAny(c.dst())}, ints);
     EXPECT_LT(relativeError(forward.tensors[1], expected), 2e-6) << countPads;
     CallResult backward =
-        runCall("dnnl.avg_pool_grad", {in(diffDst, channelsLast()), outAny(c.src)}, ints);
+        runCall(CommandOp::DnnlAvgPoolGrad, {in(diffDst, channelsLast()), outAny(c.src)}, ints);
     EXPECT_LT(relativeError(backward.tensors[1], grad), 2e-6) << countPads;
   }
 }
@@ -122,26 +123,26 @@ double toleranceOf(DType type) {
 TEST_P(PoolTest, MixedMax) {
   const Tensor exact = sample(c.src, 5);
   for (const Layout &layout : {channelsLast(), blocked16()}) {
-    const CallResult plain =
-        runCall("dnnl.max_pool", {in(exact, layout), outAny(c.dst()), opaqueOut()}, c.ints());
+    const CallResult plain = runCall(CommandOp::DnnlMaxPool,
+                                     {in(exact, layout), outAny(c.dst()), opaqueOut()}, c.ints());
     const CallResult plainGrad =
-        runCall("dnnl.max_pool_grad",
+        runCall(CommandOp::DnnlMaxPoolGrad,
                 {in(diffDst, layout), opaqueIn(plain.bytes[2]), outAny(c.src)}, c.ints());
     for (auto [from, to] : mixes)
       for (int64_t threads : {1, 4}) {
-        const CallResult forward =
-            runCall("dnnl.max_pool", {in(exact, layout, from), outAny(c.dst(), to), opaqueOut()},
-                    c.ints(), {}, threads);
+        const CallResult forward = runCall(
+            CommandOp::DnnlMaxPool, {in(exact, layout, from), outAny(c.dst(), to), opaqueOut()},
+            c.ints(), {}, threads);
         EXPECT_EQ(forward.tensors[1].data, plain.tensors[1].data);
         EXPECT_EQ(forward.bytes[2], plain.bytes[2]);
         EXPECT_EQ(forward.requirements.opaqueBytes, plain.requirements.opaqueBytes);
         const CallResult backward =
-            runCall("dnnl.max_pool_grad",
+            runCall(CommandOp::DnnlMaxPoolGrad,
                     {in(diffDst, layout, from), opaqueIn(forward.bytes[2]), outAny(c.src, to)},
                     c.ints(), {}, threads);
         EXPECT_LT(relativeError(backward.tensors[2], plainGrad.tensors[2]), toleranceOf(to));
         const CallResult inference =
-            runCall("dnnl.max_pool_inference", {in(exact, layout, from), outAny(c.dst(), to)},
+            runCall(CommandOp::DnnlMaxPoolInference, {in(exact, layout, from), outAny(c.dst(), to)},
                     c.ints(), {}, threads);
         EXPECT_EQ(inference.tensors[1].data, plain.tensors[1].data);
       }
@@ -154,18 +155,18 @@ TEST_P(PoolTest, MixedAverage) {
     auto ints = c.ints();
     ints["count_include_pad"] = {countPads};
     const CallResult plain =
-        runCall("dnnl.avg_pool", {in(exact, channelsLast()), outAny(c.dst())}, ints);
+        runCall(CommandOp::DnnlAvgPool, {in(exact, channelsLast()), outAny(c.dst())}, ints);
     const CallResult plainGrad =
-        runCall("dnnl.avg_pool_grad", {in(diffDst, channelsLast()), outAny(c.src)}, ints);
+        runCall(CommandOp::DnnlAvgPoolGrad, {in(diffDst, channelsLast()), outAny(c.src)}, ints);
     for (auto [from, to] : mixes)
       for (int64_t threads : {1, 4}) {
         const CallResult forward =
-            runCall("dnnl.avg_pool", {in(exact, channelsLast(), from), outAny(c.dst(), to)}, ints,
-                    {}, threads);
+            runCall(CommandOp::DnnlAvgPool, {in(exact, channelsLast(), from), outAny(c.dst(), to)},
+                    ints, {}, threads);
         EXPECT_LT(relativeError(forward.tensors[1], plain.tensors[1]), toleranceOf(to));
         const CallResult backward =
-            runCall("dnnl.avg_pool_grad", {in(diffDst, channelsLast(), from), outAny(c.src, to)},
-                    ints, {}, threads);
+            runCall(CommandOp::DnnlAvgPoolGrad,
+                    {in(diffDst, channelsLast(), from), outAny(c.src, to)}, ints, {}, threads);
         EXPECT_LT(relativeError(backward.tensors[1], plainGrad.tensors[1]), toleranceOf(to));
       }
   }

@@ -101,7 +101,7 @@ struct Update {
     const Bytes a = arena.place(left), b = arena.place(right),
                 count = arena.place({static_cast<float>(c.columns)});
     weightsAt = arena.place(weights);
-    command.op = "product_map";
+    command.op = CommandOp::ProductMap;
     command.name = "node";
     command.operands = {c.isTransposed ? matrix(a, c.depth, c.rows) : matrix(a, c.rows, c.depth),
                         matrix(b, c.depth, c.columns),
@@ -117,7 +117,7 @@ struct Update {
       if (rows == 0)
         continue;
       Command kernel;
-      kernel.op = "kernel";
+      kernel.op = CommandOp::Kernel;
       kernel.kernel = 0;
       kernel.tasks = rows;
       kernel.operands = {matrix(command.workspaceOffset, rows, c.columns), command.operands[2],

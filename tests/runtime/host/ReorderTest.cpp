@@ -16,7 +16,7 @@ TEST(Reorder, AllPairs) {
       {}, channelsLast(), blocked16(), {1, {1, 2, 3, 0}, {}}, {1, {1, 2, 3, 0}, {{1, 4}, {0, 2}}}};
   for (const Layout &from : layouts)
     for (const Layout &to : layouts) {
-      CallResult result = runCall("dnnl.reorder", {in(src, from), out(src.shape, to)});
+      CallResult result = runCall(CommandOp::DnnlReorder, {in(src, from), out(src.shape, to)});
       EXPECT_EQ(relativeError(result.tensors[1], src), 0)
           << formatLayout(from) << " to " << formatLayout(to);
     }
@@ -29,7 +29,8 @@ TEST(Reorder, GroupedWeights) {
   Layout plainGrouped{3, {}, {}};
   for (const Layout &from : {Layout(), plainGrouped, grouped})
     for (const Layout &to : {Layout(), plainGrouped, grouped}) {
-      CallResult result = runCall("dnnl.reorder", {in(weights, from), out(weights.shape, to)});
+      CallResult result =
+          runCall(CommandOp::DnnlReorder, {in(weights, from), out(weights.shape, to)});
       EXPECT_EQ(relativeError(result.tensors[1], weights), 0)
           << formatLayout(from) << " to " << formatLayout(to);
     }
@@ -78,8 +79,8 @@ TEST(Reorder, SixteenBits) {
         for (auto [fromType, toType] : lowPairs())
           for (int64_t threads : {1, 3}) {
             const CallResult result =
-                runCall("dnnl.reorder", {in(src, from, fromType), out(c.shape, to, toType)}, {}, {},
-                        threads);
+                runCall(CommandOp::DnnlReorder, {in(src, from, fromType), out(c.shape, to, toType)},
+                        {}, {}, threads);
             EXPECT_EQ(result.tensors[1].data, src.data)
                 << formatLayout(from) << " to " << formatLayout(to) << ", " << nameOf(fromType)
                 << " to " << nameOf(toType) << ", " << result.requirements.implementation;
@@ -93,8 +94,8 @@ TEST(Reorder, SixteenBits) {
 TEST(Reorder, SixteenBitsInOddBlocks) {
   const Tensor src = sample({2, 24, 3, 3}, 1);
   const CallResult result =
-      runCall("dnnl.reorder", {in(src, {1, {0, 1, 2, 3}, {{1, 8}}}, DType::BF16),
-                               out(src.shape, {1, {0, 1, 2, 3}, {{1, 12}}}, DType::BF16)});
+      runCall(CommandOp::DnnlReorder, {in(src, {1, {0, 1, 2, 3}, {{1, 8}}}, DType::BF16),
+                                       out(src.shape, {1, {0, 1, 2, 3}, {{1, 12}}}, DType::BF16)});
   EXPECT_EQ(result.tensors[1].data, src.data);
 }
 
@@ -107,10 +108,12 @@ TEST(Reorder, Rounds) {
     f16.data[i] = widenF16(narrowF16(static_cast<float>(src.data[i])));
   }
   for (const Layout &to : {Layout(), Layout{1, {1, 0}, {}}}) {
-    EXPECT_EQ(runCall("dnnl.reorder", {in(src), out(src.shape, to, DType::BF16)}).tensors[1].data,
-              bf16.data);
-    EXPECT_EQ(runCall("dnnl.reorder", {in(src), out(src.shape, to, DType::F16)}).tensors[1].data,
-              f16.data);
+    EXPECT_EQ(
+        runCall(CommandOp::DnnlReorder, {in(src), out(src.shape, to, DType::BF16)}).tensors[1].data,
+        bf16.data);
+    EXPECT_EQ(
+        runCall(CommandOp::DnnlReorder, {in(src), out(src.shape, to, DType::F16)}).tensors[1].data,
+        f16.data);
   }
 }
 

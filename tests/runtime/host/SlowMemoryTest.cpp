@@ -48,7 +48,7 @@ Operand at(Bytes offset) { return {offset, DType::U8, {bufferBytes}, {}}; }
 
 Command kernel(int64_t index, std::vector<Operand> operands, int64_t tasks = 1) {
   Command command;
-  command.op = "kernel";
+  command.op = CommandOp::Kernel;
   command.name = "the kernel";
   command.kernel = index;
   command.tasks = tasks;
@@ -56,7 +56,7 @@ Command kernel(int64_t index, std::vector<Operand> operands, int64_t tasks = 1) 
   return command;
 }
 
-Command copy(std::string_view op, Bytes offset, int64_t number, Bytes slowOffset = 0) {
+Command copy(CommandOp op, Bytes offset, int64_t number, Bytes slowOffset = 0) {
   Command command;
   command.op = op;
   command.name = "/relu" + std::to_string(number);
@@ -97,7 +97,7 @@ Program makeProgram() {
   plan.buffers = {planned(first), planned(second), planned(third)};
   for (const Command &command : graph.commands) {
     PlannedStep &step = plan.steps.emplace_back();
-    const bool writes = command.op == "kernel" || command.op == kCopyIn;
+    const bool writes = command.op == CommandOp::Kernel || command.op == kCopyIn;
     for (const Operand &operand : command.operands)
       (writes ? step.writes : step.reads).push_back(operand.offset / bufferBytes);
   }

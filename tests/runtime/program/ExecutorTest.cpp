@@ -44,7 +44,7 @@ Operand f32(Bytes offset, Shape shape, Layout layout = {}) {
 
 Command kernel(int64_t index, std::vector<Operand> operands) {
   Command command;
-  command.op = "kernel";
+  command.op = CommandOp::Kernel;
   command.name = "kernel" + std::to_string(index);
   command.kernel = index;
   command.tasks = elementCount(operands.front().shape) / taskElements;
@@ -62,7 +62,7 @@ struct TinyProgram {
 
   explicit TinyProgram(int64_t threads = 2) {
     Command product;
-    product.op = "dnnl.matmul";
+    product.op = CommandOp::DnnlMatmul;
     product.name = "fc";
     product.operands = {x, w, h};
     product.workspaceOffset = 4 * unit;
@@ -142,7 +142,7 @@ TEST(Executor, RepeatsBitForBit) {
 TEST(Executor, NamesTheDeviceThatItDoesNotHave) {
   TinyProgram tiny;
   tiny.program.target = "npu:x1";
-  tiny.program.graphs[0].commands[0].op = "cudnn.convolution";
+  tiny.program.graphs[0].commands[0].op = CommandOp::CudaConvolution;
   EXPECT_EQ(errorOf([&] { Executor(tiny.program, image(), {}); }),
             "the program was compiled for target \"npu:x1\", and this runtime has no such "
             "device; it runs programs for host, cuda: compile the model again with --target=host");
@@ -182,14 +182,14 @@ Program libraryProgram(int64_t size) {
   Layout nhwc{1, {0, 2, 3, 1}, {}};
   Shape data = {8, 16, size, size}, pooled = {8, 16, size / 2, size / 2};
   Command conv, pool, norm;
-  conv.op = "dnnl.convolution";
+  conv.op = CommandOp::DnnlConvolution;
   conv.operands = {f32(0, data, nhwc), f32(0, {16, 16, 3, 3}), f32(0, data, nhwc)};
   conv.ints = {{"strides", {1, 1}}, {"pads", {1, 1, 1, 1}}, {"dilations", {1, 1}}, {"groups", {1}}};
-  pool.op = "dnnl.max_pool";
+  pool.op = CommandOp::DnnlMaxPool;
   pool.operands = {f32(0, data, nhwc), f32(0, pooled, nhwc), {0, DType::U8, {1}, {}}};
   pool.ints = {
       {"kernel", {2, 2}}, {"strides", {2, 2}}, {"pads", {0, 0, 0, 0}}, {"dilations", {1, 1}}};
-  norm.op = "dnnl.batch_norm";
+  norm.op = CommandOp::DnnlBatchNorm;
   norm.operands = {f32(0, pooled, nhwc), f32(0, {16}), f32(0, {16}),
                    f32(0, pooled, nhwc), f32(0, {16}), f32(0, {16})};
   norm.floats = {{"epsilon", 1e-5}};
@@ -197,7 +197,7 @@ Program libraryProgram(int64_t size) {
   program.threads = 2;
   Bytes top = 0;
   for (Command *command : {&conv, &pool, &norm}) {
-    command->name = command->op;
+    command->name = nameOf(command->op);
     // The convolution's weights are free: row-major ones would run on reference code.
     auto needs = host::queryLibrary(*command, {false, command == &conv}, 2);
     for (size_t i = 0; i < command->operands.size(); ++i) {
@@ -363,9 +363,9 @@ TEST(ExecutorErrors, KernelIndex) {
 
 TEST(ExecutorErrors, UnknownCall) {
   TinyProgram tiny;
-  tiny.program.graphs[0].commands[0].op = "dnnl.softmax";
+  tiny.program.graphs[0].commands[0].op = CommandOp::CudaConvolution;
   EXPECT_THAT(errorOf([&] { Executor(tiny.program, image(), {}); }),
-              testing::AllOf(HasSubstr("'fc'"), HasSubstr("'dnnl.softmax'"),
+              testing::AllOf(HasSubstr("'fc'"), HasSubstr("'cuda.convolution'"),
                              HasSubstr("dnnl.max_pool_grad")));
 }
 

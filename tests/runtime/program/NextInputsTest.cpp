@@ -30,7 +30,7 @@ protected:
     graph.outputs = {{"loss", place(448, 4)}};
     graph.commands.resize(6);
     for (Command &command : graph.commands)
-      command.op = "kernel", command.name = "node";
+      command.op = CommandOp::Kernel, command.name = "node";
     graph.commands[3].operands = {place(192, 32)};
     graph.inputs[0].nextOffset = 128;
     graph.nextFrom = 4;

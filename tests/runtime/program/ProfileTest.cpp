@@ -24,7 +24,7 @@ using testing::Not;
 
 Command named(const std::string &kind, StepPhase phase, const std::string &name) {
   Command command;
-  command.op = "kernel";
+  command.op = CommandOp::Kernel;
   command.kind = kind;
   command.phase = phase;
   command.name = name;

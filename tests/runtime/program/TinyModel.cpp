@@ -148,7 +148,7 @@ private:
 Command kernel(int64_t index, const std::string &name, int64_t tasks,
                std::vector<Operand> operands) {
   Command command;
-  command.op = "kernel";
+  command.op = CommandOp::Kernel;
   command.name = name;
   command.kernel = index;
   command.tasks = tasks;
@@ -161,9 +161,10 @@ Command kernel(int64_t index, const std::string &name, int64_t tasks,
 /// Takes the batch away behind the forward and the gradient behind the loss, both at once, and has them back
 /// for the update.
 void addCopies(Program &program, const Operand &x, const Operand &logits) {
-  auto copy = [](std::string_view op, const Operand &buffer, int64_t number, Bytes slowOffset) {
+  auto copy = [](CommandOp op, const Operand &buffer, int64_t number, Bytes slowOffset) {
     Command command;
-    command.op = command.kind = op;
+    command.op = op;
+    command.kind = nameOf(op);
     command.name = number % 2 == 0 ? "the batch" : "the gradient";
     command.operands = {buffer};
     command.ints["copy"] = {number};
@@ -270,7 +271,8 @@ Program makeTinyModel(const TinyOptions &options) {
   plan.outsideArenaBytes = 64 << 20;
   std::vector<std::string> steps;
   for (const Command &command : program.graphs[0].commands)
-    steps.push_back(command.op == "kernel" ? command.name : command.op);
+    steps.push_back(command.op == CommandOp::Kernel ? command.name
+                                                    : std::string(nameOf(command.op)));
   plan.graphs = {arena.plan(GraphRole::Train, steps),
                  arena.plan(GraphRole::Eval, {"matmul", "matmul", "loss"})};
   plan.livePeakBytes = plan.graphs[0].livePeakBytes;
