@@ -3,7 +3,7 @@
 #include "codegen/program/LibraryCommand.h"
 #include "ir/StowKernelOps.h"
 #include "runtime/host/Library.h"
-#include "runtime/host/ProductRows.h"
+#include "runtime/host/loops/ProductRows.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"

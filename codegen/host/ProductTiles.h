@@ -2,7 +2,7 @@
 // generated kernel uses them up, and so on down the rows.
 //
 // Sums must not depend on the tiles, nor on whether there are any. Loops of the host's own
-// (runtime/host/ProductRows.h) sum alike whatever the tiles. Of the library that is nobody's promise: tiles are
+// (runtime/host/loops/ProductRows.h) sum alike whatever the tiles. Of the library that is nobody's promise: tiles are
 // chosen such that what is known of it (oneDNN 2.6) sums alike, and are taken where they do so on drawn
 // numbers (ProductProofs.h); else the product stays whole.
 //
@@ -11,7 +11,7 @@
 // thread, it walks them as they lie, in other orders. So tiles are large enough for the former. Products that the
 // library walks run in the host's own loops; those between the two, too small for two tiles and packed, stay whole.
 //
-// 16-bit factors are multiplied in pieces (runtime/host/Pieces.h). Tiles are chosen such that these sum
+// 16-bit factors are multiplied in pieces (runtime/host/pieces/Pieces.h). Tiles are chosen such that these sum
 // as the pieces of the whole product do.
 //
 // A product that is only added to something of its own shape needs no scratch where the library adds it

@@ -8,7 +8,7 @@
 //   op                           operands (in, then out)              ints; floats
 //   kernel                       as the kernel takes them
 //   sequence                     all that its parts read and write
-//   product_map                  runtime/host/ProductRows.h
+//   product_map                  runtime/host/loops/ProductRows.h
 //   copy_out, copy_in, await_copy  runtime/format/SlowCopies.h
 //   dnnl.convolution             src, weights, [bias], dst            (1)
 //   dnnl.convolution_grad_input  diff_dst, weights, diff_src          (1)
@@ -70,7 +70,7 @@ namespace stow {
 enum class CommandOp : uint8_t {
   Kernel,
   Sequence,   ///< its parts, kernels and calls, one after the other
-  ProductMap, ///< a product whose rows kernels use up (runtime/host/ProductRows.h)
+  ProductMap, ///< a product whose rows kernels use up (runtime/host/loops/ProductRows.h)
   CopyOut,    ///< to slow memory; it and the next two: runtime/format/SlowCopies.h
   CopyIn,
   AwaitCopy,

@@ -1,8 +1,8 @@
 // Attention by tiles: what the loops of AttentionLoops.h need of a command.
 #include "runtime/base/Parallel.h"
-#include "runtime/host/AttentionLoops.h"
 #include "runtime/host/Float16.h"
 #include "runtime/host/Primitive.h"
+#include "runtime/host/loops/AttentionLoops.h"
 
 namespace stow::host {
 namespace {

@@ -3,7 +3,7 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
-#include "runtime/host/ProductRows.h"
+#include "runtime/host/loops/ProductRows.h"
 
 #include <algorithm>
 #include <cstring>

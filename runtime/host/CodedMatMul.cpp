@@ -1,6 +1,6 @@
 // Products of few rows with a quantized matrix: what the loops of CodedProduct.h need of a command.
-#include "runtime/host/CodedProduct.h"
 #include "runtime/host/Primitive.h"
+#include "runtime/host/loops/CodedProduct.h"
 
 namespace stow::host {
 

@@ -6,7 +6,7 @@
 #include "runtime/host/Execution.h"
 #include "runtime/host/Float16.h"
 #include "runtime/host/Instructions.h"
-#include "runtime/host/Pieces.h"
+#include "runtime/host/pieces/Pieces.h"
 
 #include <algorithm>
 #include <limits>

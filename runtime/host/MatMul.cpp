@@ -5,9 +5,9 @@
 // strides; layouts are those of the stored tensor. When b is one matrix, the rows of all of a's
 // batches form one tall matrix, and the product is a plain one: the library has better code for it.
 #include "runtime/base/Parallel.h"
-#include "runtime/host/PanelProduct.h"
 #include "runtime/host/Primitive.h"
-#include "runtime/host/SkinnyProduct.h"
+#include "runtime/host/loops/PanelProduct.h"
+#include "runtime/host/loops/SkinnyProduct.h"
 
 #include <algorithm>
 #include <numeric>

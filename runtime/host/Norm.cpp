@@ -1,9 +1,9 @@
 // Batch normalization over all but the channel dimension. Scale, shift and statistics are f32
 // vectors whatever the data's element type. Training runs in loops of our own, whose statistics are
 // more accurate (BatchNormLoops.h).
-#include "runtime/host/BatchNormLoops.h"
 #include "runtime/host/Float16.h"
 #include "runtime/host/Primitive.h"
+#include "runtime/host/loops/BatchNormLoops.h"
 
 namespace stow::host {
 

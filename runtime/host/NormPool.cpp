@@ -3,8 +3,8 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/host/Float16.h"
-#include "runtime/host/NormPoolLoops.h"
 #include "runtime/host/Pool.h"
+#include "runtime/host/loops/NormPoolLoops.h"
 
 namespace stow::host {
 namespace {

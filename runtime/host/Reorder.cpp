@@ -2,7 +2,7 @@
 // room (ReorderLoops.h) unless the library has fast code for them.
 #include "runtime/host/Float16.h"
 #include "runtime/host/Primitive.h"
-#include "runtime/host/ReorderLoops.h"
+#include "runtime/host/loops/ReorderLoops.h"
 
 #include <algorithm>
 #include <string_view>

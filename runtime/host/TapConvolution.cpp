@@ -1,10 +1,10 @@
 // Convolutions as taps: which calls run so, and what the loops of TapLoops.h need of a command.
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
-#include "runtime/host/Box.h"
 #include "runtime/host/ConvolutionGeometry.h"
 #include "runtime/host/Float16.h"
-#include "runtime/host/TapLoops.h"
+#include "runtime/host/loops/TapLoops.h"
+#include "runtime/host/pieces/Box.h"
 
 #include <algorithm>
 #include <array>

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tree import SOURCES, Finding, files, main, read
 
-RUNTIME = ["runtime/include", "runtime/base", "runtime/format", "runtime/report", "runtime/slow", "runtime/device", "runtime/host", "runtime/cuda", "runtime/data", "runtime/program"]
-DEVICES = ["runtime/slow", "runtime/host", "runtime/cuda"]  # behind the door, runtime/device
+RUNTIME = ["runtime/include", "runtime/base", "runtime/format", "runtime/report", "runtime/slow", "runtime/device", "runtime/host", "runtime/host/loops", "runtime/cuda",
+           "runtime/data", "runtime/program"]
+DEVICES = ["runtime/slow", "runtime/host", "runtime/host/loops", "runtime/cuda"]  # behind the door, runtime/device
 PURE = ["runtime/base", "ir/plan", "passes/solvers"]
 CODEGEN = ["codegen", "codegen/kernels", "codegen/program", "codegen/host", "codegen/cuda"]
 PLACED = ["ir", "passes/Target.h", "passes/memory", "runtime/base", "runtime/format"]  # what says all of a placed module
@@ -24,7 +25,9 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
     "runtime/report": (["runtime/base", "runtime/format"], False),
     "runtime/slow": (["runtime/base"], False),
     "runtime/device": (["runtime/base", "runtime/format"], False),
-    "runtime/host": (["runtime/base", "runtime/format", "runtime/slow", "runtime/device"], False),
+    "runtime/host": (["runtime/base", "runtime/format", "runtime/slow", "runtime/device", "runtime/host/loops"], False),
+    "runtime/host/loops": (["runtime/base", "runtime/format", "runtime/device", "runtime/host/Float16.h", "runtime/host/Instructions.h",
+                            "runtime/host/Library.h"], False),
     "runtime/cuda": (["runtime/base", "runtime/format", "runtime/device"], False),
     "runtime/data": (["runtime/base", "runtime/format"], False),
     "runtime/program": ([room for room in RUNTIME if room not in DEVICES], False),
@@ -37,7 +40,7 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
     "codegen": ([*PLACED, *CODEGEN], True),
     "codegen/kernels": (["ir", "runtime/base"], True),
     "codegen/program": ([*PLACED, "codegen", "codegen/kernels", "runtime/host/Float16.h", "runtime/host/Instructions.h"], True),
-    "codegen/host": ([*PLACED, "codegen", "codegen/kernels", "codegen/program", "runtime/host"], True),
+    "codegen/host": ([*PLACED, "codegen", "codegen/kernels", "codegen/program", "runtime/host", "runtime/host/loops"], True),
     "codegen/cuda": ([*PLACED, "codegen", "codegen/kernels", "codegen/program", "runtime/cuda"], True),
     "compiler/plan": (PURE, False),
     "compiler/eager": (["runtime/base", "runtime/format"], False),

@@ -110,6 +110,13 @@ class Includes(Lint):
         self.assert_found(check_includes.check, "codegen/host/HostTarget.h", "runtime/host/Library.h", "codegen/cuda/CudaTarget.h",
                           "runtime/cuda/Functions.h", "codegen/program/ProgramBuilder.h", "codegen/host/ProductTiles.h", "runtime/host/Library.h")
 
+    def test_loops_know_no_onednn(self) -> None:
+        self.include("runtime/host/MatMul.cpp", '"runtime/host/loops/SkinnyProduct.h"', '"runtime/host/Primitive.h"')
+        self.include("runtime/host/loops/A.cpp", '"runtime/host/loops/Vectors.h"', '"runtime/host/Float16.h"', '"runtime/host/Primitive.h"',
+                     '"runtime/host/pieces/Box.h"')
+        self.include("runtime/program/B.cpp", '"runtime/host/loops/Vectors.h"')
+        self.assert_found(check_includes.check, "runtime/host/Primitive.h", "runtime/host/pieces/Box.h", "runtime/host/loops/Vectors.h")
+
     def test_executables_link_no_abseil(self) -> None:
         self.include("runtime/base/A.cpp", "<absl/strings/str_cat.h>")
         self.include("compiler/B.cpp", "<absl/strings/str_cat.h>")

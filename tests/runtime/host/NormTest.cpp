@@ -1,5 +1,5 @@
 // Batch normalization and local response normalization against a naive double reference.
-#include "runtime/host/BatchNormLoops.h"
+#include "runtime/host/loops/BatchNormLoops.h"
 #include "tests/runtime/host/CallHarness.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // Tests products that read codes against the same loops over the floats that they stand for, bit for bit on any number of threads, and
 // against sums in double.
-#include "runtime/host/CodedProduct.h"
+#include "runtime/host/loops/CodedProduct.h"
 
 #include "tests/runtime/host/Draw.h"
 

@@ -1,6 +1,6 @@
 // Tests products with a short dimension against panels, which sum in the same order, bit for bit on any
 // number of threads.
-#include "runtime/host/SkinnyProduct.h"
+#include "runtime/host/loops/SkinnyProduct.h"
 
 #include "tests/runtime/host/Draw.h"
 

@@ -15,7 +15,7 @@
 // A sum runs over the depth in order, whatever the block: results do not depend on how tiles are cut.
 #pragma once
 
-#include "runtime/host/Vectors.h"
+#include "runtime/host/loops/Vectors.h"
 
 namespace stow::host {
 

@@ -1,9 +1,9 @@
-#include "runtime/host/ProductRows.h"
+#include "runtime/host/loops/ProductRows.h"
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
-#include "runtime/host/TileProduct.h"
+#include "runtime/host/loops/TileProduct.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,7 +1,7 @@
-#include "runtime/host/SkinnyProduct.h"
+#include "runtime/host/loops/SkinnyProduct.h"
 
 #include "runtime/base/Parallel.h"
-#include "runtime/host/TileProduct.h"
+#include "runtime/host/loops/TileProduct.h"
 
 #include <algorithm>
 #include <cstring>

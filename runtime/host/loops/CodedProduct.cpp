@@ -1,7 +1,7 @@
-#include "runtime/host/CodedProduct.h"
+#include "runtime/host/loops/CodedProduct.h"
 
 #include "runtime/base/Parallel.h"
-#include "runtime/host/Vectors.h"
+#include "runtime/host/loops/Vectors.h"
 
 #include <algorithm>
 #include <cstring>

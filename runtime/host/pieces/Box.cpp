@@ -1,4 +1,4 @@
-#include "runtime/host/Box.h"
+#include "runtime/host/pieces/Box.h"
 
 #include "runtime/base/Parallel.h"
 #include "runtime/host/Float16.h"

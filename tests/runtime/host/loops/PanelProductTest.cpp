@@ -1,5 +1,5 @@
 // Tests products in panels against sums in double, and bit for bit on any number of threads.
-#include "runtime/host/PanelProduct.h"
+#include "runtime/host/loops/PanelProduct.h"
 
 #include "tests/runtime/host/Draw.h"
 

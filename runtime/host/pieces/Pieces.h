@@ -14,8 +14,8 @@
 // shares with the one before, such as weights, stays converted.
 #pragma once
 
-#include "runtime/host/Box.h"
 #include "runtime/host/Primitive.h"
+#include "runtime/host/pieces/Box.h"
 
 #include <string>
 #include <vector>

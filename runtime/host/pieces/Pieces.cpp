@@ -1,4 +1,4 @@
-#include "runtime/host/Pieces.h"
+#include "runtime/host/pieces/Pieces.h"
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"

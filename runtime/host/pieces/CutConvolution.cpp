@@ -1,8 +1,8 @@
 // Convolutions and their input gradients: along the batch, and where an image is too much of it,
 // along its rows.
 #include "runtime/host/Float16.h"
-#include "runtime/host/Pieces.h"
-#include "runtime/host/Strips.h"
+#include "runtime/host/pieces/Pieces.h"
+#include "runtime/host/pieces/Strips.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
-#include "runtime/host/AttentionLoops.h"
+#include "runtime/host/loops/AttentionLoops.h"
 
 #include "runtime/base/Parallel.h"
-#include "runtime/host/TileProduct.h"
+#include "runtime/host/loops/TileProduct.h"
 
 #include <algorithm>
 #include <cmath>

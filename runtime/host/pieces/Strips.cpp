@@ -1,4 +1,4 @@
-#include "runtime/host/Strips.h"
+#include "runtime/host/pieces/Strips.h"
 
 #include <algorithm>
 

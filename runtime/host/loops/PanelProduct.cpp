@@ -1,7 +1,7 @@
-#include "runtime/host/PanelProduct.h"
+#include "runtime/host/loops/PanelProduct.h"
 
 #include "runtime/base/Parallel.h"
-#include "runtime/host/TileProduct.h"
+#include "runtime/host/loops/TileProduct.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Tests products that kernels use up by rows: against sums in double, and bit for bit whatever the tiles
 // and the number of threads.
-#include "runtime/host/ProductRows.h"
+#include "runtime/host/loops/ProductRows.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/BoundCommand.h"
 #include "tests/runtime/host/Draw.h"

@@ -1,4 +1,4 @@
-#include "runtime/host/ReorderLoops.h"
+#include "runtime/host/loops/ReorderLoops.h"
 
 #include "runtime/base/Parallel.h"
 #include "runtime/host/Float16.h"

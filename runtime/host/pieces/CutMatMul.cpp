@@ -8,7 +8,7 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Float16.h"
-#include "runtime/host/Pieces.h"
+#include "runtime/host/pieces/Pieces.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Boxes of stored tensors: which elements they hold, packed and in place.
-#include "runtime/host/Box.h"
+#include "runtime/host/pieces/Box.h"
 #include "runtime/host/Float16.h"
 #include "tests/runtime/host/CallHarness.h"
 

@@ -1,6 +1,6 @@
 // Convolutions, their input gradients, pools and normalizations cut along the batch.
 #include "runtime/host/Float16.h"
-#include "runtime/host/Pieces.h"
+#include "runtime/host/pieces/Pieces.h"
 
 #include <algorithm>
 

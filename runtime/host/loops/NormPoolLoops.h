@@ -11,7 +11,7 @@
 // more summands, which oneDNN chooses by the processor where there are few channels.
 #pragma once
 
-#include "runtime/host/BatchNormLoops.h"
+#include "runtime/host/loops/BatchNormLoops.h"
 
 #include <array>
 

@@ -4,8 +4,8 @@
 // a second gradient in f32 that is then added: as much again as the weights, which outweigh small
 // images by far. Slices of output channels take a slice of it at a time, and src once per slice.
 #include "runtime/host/Float16.h"
-#include "runtime/host/Pieces.h"
-#include "runtime/host/Strips.h"
+#include "runtime/host/pieces/Pieces.h"
+#include "runtime/host/pieces/Strips.h"
 
 #include <algorithm>
 

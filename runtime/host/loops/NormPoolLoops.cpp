@@ -1,7 +1,7 @@
-#include "runtime/host/NormPoolLoops.h"
+#include "runtime/host/loops/NormPoolLoops.h"
 
 #include "runtime/base/Parallel.h"
-#include "runtime/host/Vectors.h"
+#include "runtime/host/loops/Vectors.h"
 
 #include <algorithm>
 #include <limits>

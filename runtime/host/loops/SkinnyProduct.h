@@ -18,7 +18,7 @@
 // (PanelProduct.h): no element depends on the number of threads. Nothing needs scratch beyond the stack.
 #pragma once
 
-#include "runtime/host/PanelProduct.h"
+#include "runtime/host/loops/PanelProduct.h"
 
 namespace stow::host {
 
