@@ -130,7 +130,7 @@ def main() -> None:
         case = CASES[name]()
         if args.dtype != "float32":
             case.module.to(getattr(torch, args.dtype))
-            case.inputs = {key: _types.taken_by({"": args.dtype})(value) for key, value in case.inputs.items()}
+            case.inputs = {key: _types.taken_by(case.module)(value) for key, value in case.inputs.items()}
         for text, make in OPTIMIZERS.items():
             plan = stowage.plan(case.module, tuple(case.inputs.values()), loss=f"cross-entropy:class-axis={case.class_axis}", optimizer=text,
                                 card="1024GiB", recompute="none", threads=2, binary=args.stowage)  # fmt: skip

@@ -416,7 +416,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
             raise ExportError("the module is without values (on the meta device, or of fake tensors), and nothing can be compared with it; "
                               "expected check=False: the file's weights are then inputs, of which stowage plan needs no more than the shapes")  # fmt: skip
         example_inputs = map_tensors(example_inputs, without_value, without_value)
-    taken = _types.taken_by(stored)
+    taken = _types.taken_by(module)
     arguments, named = map_tensors(example_arguments(example_inputs), taken, taken)
     export_arguments, export_named, shapes = arguments, named, None
     if dynamic_batch:
@@ -497,5 +497,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     with widened(module):
         report = compare(module, map_tensors(example_inputs, in_float32, in_float32), path, tolerance=tolerance, binary=binary)
     if not report.ok:
-        raise ExportError(f"{path} does not compute what the module computes:\n{report}")
+        hint = ("\nthe module was compared in float32: one that asks for its tensors' types may compute something else there, and check=False "
+                "leaves the comparison out") if stored else ""  # fmt: skip
+        raise ExportError(f"{path} does not compute what the module computes:\n{report}{hint}")
     return report

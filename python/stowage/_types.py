@@ -7,13 +7,18 @@
 from typing import Any, Callable
 
 
-def taken_by(stored: "dict[str, str]") -> "Callable[[Any], Any]":
-    """What turns example inputs in float32, as arrays are that have no type of 16 bits, into those of a module with parameters in 16 bits."""
+def taken_by(module: Any) -> "Callable[[Any], Any]":
+    """What turns example inputs in float32, as arrays are that have no type of 16 bits, into those of a module whose parameters are all in one
+    such type. A module of several types takes its inputs as they are."""
     import torch
 
+    from ._weightless import HALVES
+
+    types = {parameter.dtype for parameter in module.parameters() if parameter.is_floating_point()}
+    own = next(iter(types)) if len(types) == 1 and str(next(iter(types))) in HALVES else None
+
     def taken(value: Any) -> Any:
-        is_wide = isinstance(value, torch.Tensor) and value.dtype == torch.float32
-        return value.to(getattr(torch, next(iter(stored.values())))) if stored and is_wide else value
+        return value.to(own) if own and isinstance(value, torch.Tensor) and value.dtype == torch.float32 else value
 
     return taken
 

@@ -36,6 +36,11 @@ class Tiny(nn.Module):
         return self.head(seen.squeeze(1)).transpose(1, 2)
 
 
+class Halved(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.bfloat16)
+
+
 SETTINGS = {"loss": "cross-entropy", "optimizer": torch.optim.AdamW, "threads": 2}
 
 
@@ -80,6 +85,9 @@ class Weightless(unittest.TestCase):
         tanh = 2048 * 512 * 4
         self.assertAlmostEqual(half.pytorch_eager_bytes, wide.pytorch_eager_bytes / 2 + 3 * tanh / 2, delta=tanh / 8)
         self.assertEqual(stowage.plan(Wide(), x, precision="bf16", **settings).verdict.pytorch_eager_types, "float32")
+        # A module of two types takes its inputs as they are.
+        both = nn.Sequential(nn.Conv1d(4, 4, 3, padding=1), Halved(), nn.Linear(8, 2).to(torch.bfloat16))
+        self.assertIsNotNone(stowage.plan(both, torch.zeros(2, 4, 8), loss="mse", card="24GiB", threads=2).verdict.pytorch_eager_bytes)
         # Arrays have no type of 16 bits: inputs in float32 are taken in the module's.
         again = stowage.plan(whole, x.numpy(), **settings).verdict
         self.assertEqual(again.pytorch_eager_bytes, half.pytorch_eager_bytes)
