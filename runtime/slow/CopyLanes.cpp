@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <system_error>
 
@@ -37,7 +38,16 @@ CopyLanes::CopyLanes(const SlowFile &file, const CopyPace &pace) : file(file), t
 
 CopyLanes::~CopyLanes() { stop(); }
 
+/// A thread that is not in this process cannot be joined, and a condition on which it waits not be destroyed: both
+/// are made anew in their place, and what they held is the other process's.
 void CopyLanes::stop() {
+  if (!isOwn()) {
+    for (std::thread &thread : threads)
+      std::construct_at(&thread);
+    std::construct_at(&changed);
+    std::construct_at(&mutex);
+    return;
+  }
   {
     const std::lock_guard lock(mutex);
     isStopping = true;
@@ -45,6 +55,19 @@ void CopyLanes::stop() {
   changed.notify_all();
   for (std::thread &thread : threads)
     thread.join();
+}
+
+void CopyLanes::requireOwn(const Job &job) const {
+  if (!isOwn())
+    throw CopyFailed(concat(job.copy.isOut ? "copy_out" : "copy_in", " of node '", job.copy.node,
+                            "': process ", ::getpid(), " was forked from process ", process,
+                            ", which has the threads that copy to slow memory in '", file.folder(),
+                            "' and the file; open the model in the process that runs it"));
+}
+
+/// Locks in the process of the lanes. In a forked one nobody else is there, and who held the mutex never gives it back.
+std::unique_lock<std::mutex> CopyLanes::lock() const {
+  return isOwn() ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
 }
 
 size_t CopyLanes::add(const LaneCopy &copy) {
@@ -62,6 +85,7 @@ size_t CopyLanes::add(const LaneCopy &copy) {
 
 void CopyLanes::start(size_t copy) {
   Job &job = *jobs.at(copy);
+  requireOwn(job);
   {
     const std::lock_guard lock(mutex);
     job.taken = job.done = 0;
@@ -84,6 +108,7 @@ void CopyLanes::start(size_t copy) {
 
 void CopyLanes::await(size_t copy) {
   Job &job = *jobs.at(copy);
+  requireOwn(job);
   if (time == CopyTime::Late)
     copyNow(copy);
   std::unique_lock lock(mutex);
@@ -94,6 +119,8 @@ void CopyLanes::await(size_t copy) {
 }
 
 void CopyLanes::cancel() {
+  if (!isOwn())
+    return;
   std::unique_lock lock(mutex);
   for (Lane *lane : {&out, &in})
     lane->head = lane->queue.size();
@@ -105,13 +132,13 @@ void CopyLanes::cancel() {
 }
 
 double CopyLanes::seconds(size_t copy) const {
-  const std::lock_guard lock(mutex);
+  const auto held = lock();
   const Job &job = *jobs.at(copy);
   return std::chrono::duration<double>(job.end - job.begin).count();
 }
 
 LaneTraffic CopyLanes::traffic() const {
-  const std::lock_guard lock(mutex);
+  const auto held = lock();
   return {out.passed, in.passed};
 }
 
@@ -230,7 +257,7 @@ void CopyLanes::copyNow(size_t copy) {
     std::string problem;
     try {
       copyPiece(job, piece, staging.front().get());
-    } catch (const Error &error) {
+    } catch (const std::exception &error) {
       problem = error.what();
     }
     finishPiece(lane, job, piece, problem);

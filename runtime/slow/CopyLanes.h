@@ -23,6 +23,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace stow::slow {
@@ -33,7 +34,7 @@ inline constexpr int kThreadsPerLane = 2;
 /// The memory that the lanes take, beside checksums of 8 bytes for each piece.
 inline constexpr Bytes kLaneBytes = 2 * kThreadsPerLane * kPieceBytes;
 
-/// A copy that could not be done: names the file, the user's node, what was expected and found.
+/// A copy that could not be done: names the user's node and why; of a file, what was expected and found.
 class CopyFailed : public Error {
 public:
   explicit CopyFailed(const std::string &message) : Error(ErrorKind::BadInput, message) {}
@@ -55,7 +56,9 @@ struct LaneTraffic {
 
 class CopyLanes {
 public:
-  /// `file` outlives the lanes. Without Background there are no threads.
+  /// `file` outlives the lanes. Without Background there are no threads. A process that is forked later has
+  /// neither the threads nor a file of its own: there every copy throws CopyFailed, cancel() and the destructor
+  /// return at once.
   CopyLanes(const SlowFile &file, const CopyPace &pace);
   /// Waits for pieces that are on their way; what has not begun does not happen.
   ~CopyLanes();
@@ -107,6 +110,10 @@ private:
   };
 
   void stop();
+  /// Whether this is the process that made the lanes.
+  bool isOwn() const { return ::getpid() == process; }
+  void requireOwn(const Job &job) const;
+  std::unique_lock<std::mutex> lock() const;
   Lane &laneOf(const Job &job) { return job.copy.isOut ? out : in; }
   bool isReady(const Lane &lane) const;
   void work(Lane &lane, char *staging);
@@ -119,6 +126,7 @@ private:
 
   const SlowFile &file;
   const CopyTime time;
+  const pid_t process = ::getpid();
   mutable std::mutex mutex;
   std::condition_variable changed; ///< of anything below
   std::vector<std::unique_ptr<Job>> jobs;

@@ -24,7 +24,7 @@ double median(std::array<double, rounds> values) {
 class Measurement {
 public:
   explicit Measurement(const std::string &folder)
-      : file(folder, kMeasuredBytes), lanes(file, {}), bytes(copyBytes) {
+      : file(folder, kMeasuredBytes), bytes(copyBytes), lanes(file, {}) {
     // What compresses would be faster than activations are.
     uint32_t word = 1;
     for (char &byte : bytes)
@@ -76,8 +76,8 @@ private:
   }
 
   const SlowFile file;
-  CopyLanes lanes;
   std::vector<char> bytes;
+  CopyLanes lanes; ///< what it has begun ends before the bytes do
   std::vector<size_t> outs, ins;
   size_t shortOut = 0, shortIn = 0;
 };

@@ -162,11 +162,12 @@ void SlowFile::read(Bytes offset, char *to, Bytes count) const {
     dropFromCache(offset, count);
 }
 
-/// Only pages that are on the disk leave the cache.
+/// Only pages that are on the disk leave the cache. A disk that did not take them says so here.
 void SlowFile::dropFromCache(Bytes offset, Bytes count) const {
-  ::sync_file_range(file, offset, count,
-                    SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-                        SYNC_FILE_RANGE_WAIT_AFTER);
+  constexpr unsigned written =
+      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  if (uninterrupted([&] { return ::sync_file_range(file, offset, count, written); }) != 0)
+    fail("write", offset, count, 0, errno);
   ::posix_fadvise(file, offset, count, POSIX_FADV_DONTNEED);
 }
 

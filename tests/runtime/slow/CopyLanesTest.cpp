@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <fcntl.h>
+#include <optional>
 #include <string>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace stow::slow {
@@ -182,6 +184,41 @@ TEST_P(CopyLanesTest, NoticesAFileThatTakesNoMore) {
                                        HasSubstr(", found 0: File too large")));
   EXPECT_THAT(failureOf(copyIn), HasSubstr("copy_in of node '/relu': "));
   EXPECT_EQ(lanes.traffic().bytesOut, 0);
+}
+
+// Tests that a forked process, which has none of the threads and shares the file, is told so, and that it can let
+// go of the lanes: none of it waits for ever.
+TEST_P(CopyLanesTest, RefusesAForkedProcess) {
+  Buffer buffer(3 * kPieceBytes, 1);
+  std::optional<CopyLanes> lanes(std::in_place, file, CopyPace{GetParam(), 0, 0});
+  const size_t copy = lanes->add({true, buffer.data(), buffer.bytes(), 0, 0, "/relu"});
+  lanes->start(copy);
+  lanes->await(copy);
+  const pid_t parent = ::getpid(), child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    std::string messages;
+    for (const auto &call : {&CopyLanes::start, &CopyLanes::await})
+      try {
+        ((*lanes).*call)(copy);
+      } catch (const CopyFailed &error) {
+        messages += error.what();
+      }
+    lanes->cancel();
+    const bool isCounted = lanes->traffic().bytesOut == buffer.bytes();
+    lanes.reset();
+    const std::string expected = "copy_out of node '/relu': process " + std::to_string(::getpid()) +
+                                 " was forked from process " + std::to_string(parent) +
+                                 ", which has the threads that copy to slow memory in '" +
+                                 folder.path() +
+                                 "' and the file; open the model in the process that runs it";
+    ::_exit(messages == expected + expected && isCounted ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  lanes->start(copy);
+  lanes->await(copy);
 }
 
 // Tests that bytes move when they are said to move.

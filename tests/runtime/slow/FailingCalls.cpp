@@ -53,8 +53,11 @@ int fallocate(int file, int mode, off_t offset, off_t bytes) {
 }
 
 ssize_t pwrite(int file, const void *from, size_t bytes, off_t offset) {
-  if (failingCalls.directWrite && ::syscall(SYS_fcntl, file, F_GETFL) & O_DIRECT)
-    return failed(failingCalls.directWrite);
+  const stow::test::FailingCalls calls = failingCalls;
+  if (calls.directWrite && ::syscall(SYS_fcntl, file, F_GETFL) & O_DIRECT) {
+    ::usleep(calls.microseconds);
+    return failed(calls.directWrite);
+  }
   return ::syscall(SYS_pwrite64, file, from, bytes, offset);
 }
 
@@ -62,5 +65,11 @@ ssize_t pread(int file, void *to, size_t bytes, off_t offset) {
   if (failingCalls.read)
     return failed(failingCalls.read);
   return ::syscall(SYS_pread64, file, to, bytes, offset);
+}
+
+int sync_file_range(int file, off_t offset, off_t bytes, unsigned flags) {
+  if (failingCalls.writeBack)
+    return failed(failingCalls.writeBack);
+  return static_cast<int>(::syscall(SYS_sync_file_range, file, offset, bytes, flags));
 }
 }

@@ -5,11 +5,13 @@ namespace stow::test {
 
 /// With which errno each call fails; 0: it does not.
 struct FailingCalls {
-  int nameless = 0;    ///< open(O_TMPFILE)
-  int direct = 0;      ///< fcntl(F_SETFL) with O_DIRECT
-  int reserve = 0;     ///< fallocate
-  int directWrite = 0; ///< pwrite to a file with O_DIRECT
-  int read = 0;        ///< pread
+  int nameless = 0;     ///< open(O_TMPFILE)
+  int direct = 0;       ///< fcntl(F_SETFL) with O_DIRECT
+  int reserve = 0;      ///< fallocate
+  int directWrite = 0;  ///< pwrite to a file with O_DIRECT
+  int microseconds = 0; ///< that this pwrite takes before it fails
+  int read = 0;         ///< pread
+  int writeBack = 0;    ///< sync_file_range
 };
 
 extern FailingCalls failingCalls;

@@ -173,6 +173,17 @@ TEST(SlowFileTest, NamesWhatFails) {
               HasSubstr("expected to read 4096 bytes at 4096, found 0: Input/output error"));
 }
 
+// Tests that a disk that does not take what stands in the page cache is told at the write, and not found as damage
+// when the bytes are back.
+TEST(SlowFileTest, NoticesAFailedWriteBack) {
+  const Failing failing({.direct = EINVAL, .writeBack = ENOSPC});
+  test::DiskFolder folder;
+  const SlowFile file(folder.path(), 8 * page);
+  const Pages pages = pagesOf('a', 2);
+  EXPECT_THAT(errorOf([&] { file.write(page, pages.get(), 2 * page); }),
+              HasSubstr("expected to write 8192 bytes at 4096, found 0: No space left on device"));
+}
+
 // Tests that memory that calls itself a folder is called memory.
 TEST(SlowFileTest, NamesATmpfs) {
   if (!std::filesystem::exists("/dev/shm"))
