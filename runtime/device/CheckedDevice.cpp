@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/format/SlowCopies.h"
 
 #include <algorithm>
 #include <cstring>
@@ -61,6 +62,18 @@ std::string hex(char byte) {
   return std::string("0x") + digits[value >> 4] + digits[value & 15];
 }
 
+/// What [begin, end) leaves of the segments.
+std::vector<Segment> without(const std::vector<Segment> &segments, Bytes begin, Bytes end) {
+  std::vector<Segment> rest;
+  for (const Segment &segment : segments) {
+    if (segment.begin < std::min(segment.end, begin))
+      rest.push_back({segment.begin, std::min(segment.end, begin), segment.uses});
+    if (std::max(segment.begin, end) < segment.end)
+      rest.push_back({std::max(segment.begin, end), segment.end, segment.uses});
+  }
+  return rest;
+}
+
 DeviceOptions guarded(DeviceOptions options) {
   options.arenaBytes += 2 * guardBytes;
   options.slow.pace.time = CopyTime::Early;
@@ -84,6 +97,9 @@ void CheckedDevice::bind(const Program &given, const ProgramImage &image, Poison
         if (segment.uses & (Writes | Scratch))
           segments.push_back(segment);
     }
+    for (const SlowCopy &copy : slowCopiesOf(graph, program.slowBytes))
+      for (size_t i = copy.start + 1; i < copy.await; ++i)
+        commands[i] = without(commands[i], copy.offset, copy.offset + copy.bytes);
   }
   inner->fill(0, inner->arenaBytes(), poisonByte);
   std::ranges::fill(known, static_cast<char>(poisonByte));
@@ -138,14 +154,7 @@ void CheckedDevice::compare(size_t graph, size_t command) {
   // What died is not the command's any more.
   for (const Operand &dead : program.graphs[graph].commands[command].dying) {
     const Bytes begin = dead.offset, end = begin + storedBytes(dead.layout, dead.shape, dead.dtype);
-    std::vector<Segment> rest;
-    for (const Segment &segment : open) {
-      if (segment.begin < std::min(segment.end, begin))
-        rest.push_back({segment.begin, std::min(segment.end, begin), segment.uses});
-      if (std::max(segment.begin, end) < segment.end)
-        rest.push_back({std::max(segment.begin, end), segment.end, segment.uses});
-    }
-    open = std::move(rest);
+    open = without(open, begin, end);
   }
   auto next = open.begin();
   for (Bytes from = 0; from < inner->arenaBytes();) {

@@ -9,8 +9,8 @@
 // This needs no room between buffers, sees writes at any distance inside arena and guards, and misses
 // only those that write what was there. Reads are not seen; what they find of the dead is NaN.
 //
-// Copies to slow memory and back are made at their start: what runs meanwhile must not change what they read, nor what
-// they have written.
+// Copies to slow memory and back are made at their start. From there to its await a copy's buffer is nobody's: the
+// command that changes what it read, or what it has brought, is named, also one whose result the plan puts there.
 //
 // It takes the host's memory once more, and a copy of the arena per command: some steps, not a training.
 #pragma once
@@ -52,7 +52,7 @@ private:
   Program program;         ///< with every offset behind the guard
   std::vector<char> known; ///< what arena and guards hold
   std::vector<std::vector<std::vector<Segment>>>
-      writable; ///< by graph and command: disjoint, rising
+      writable; ///< by graph and command: disjoint, rising, without what a copy is reading or writing
   const char *staged = nullptr;
 };
 

@@ -19,7 +19,6 @@ public:
 
   /// Opens the file of slow memory, too, where buffers of the program travel. Throws Error(BadInput) where
   /// there is no room for it.
-
   void bind(const Program &program, const ProgramImage &image, Poison poison) override;
   void run(size_t graph, std::span<CommandTime> times) override;
   void runCommand(size_t graph, size_t command) override;
