@@ -88,7 +88,7 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
       "check", "WHAT",
       "canaries: run commands one by one and name the one that writes what is not its own "
       "(slow; takes the arena's bytes once more); early-copies, late-copies: make copies to "
-      "slow memory where they start, or where they are awaited",
+      "slow memory where they start, or where they are awaited; refused where nothing travels",
       [&](const std::string &text) {
         constexpr RunCheck checks[] = {RunCheck::Canaries, RunCheck::EarlyCopies,
                                        RunCheck::LateCopies};
@@ -97,11 +97,12 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
       });
   flags.value("offload", "FOLDER",
               "keep what travels to slow memory in this folder (default: that of compile "
-              "--offload=FOLDER)",
+              "--offload=FOLDER); refused where nothing travels",
               store(options.slow.folder));
   flags.value(
       "offload-bandwidth", "OUT[,IN[,US]]",
-      "let copies take as long as with these GB/s, and microseconds for each, if not longer",
+      "let copies take as long as with these GB/s, and microseconds for each, if not longer; "
+      "refused where nothing travels, and with --check",
       [&](const std::string &text) { options.slow.pace = parsePace(text); });
   flags.optionalValue("profile", "FILE", "print where the time goes; FILE: in full, too",
                       store(options.profile));
@@ -241,13 +242,11 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   requireShapes(program, *samples);
   const WeightFiles weights(options.weights);
   const Restoration restoration(program, weights, Restore::Parameters);
-  ExecutorOptions run{options.threads, options.poison, options.check, options.slow};
+  const ExecutorOptions run{options.threads, options.poison, options.check, options.slow};
   const bool isStill = program.slowBytes > 0 && !travelsInEvaluation(program);
-  if (isStill)
-    run = {options.threads,
-           options.poison,
-           options.check == RunCheck::Canaries ? RunCheck::Canaries : RunCheck::None,
-           {}};
+  if (const std::string flag = flagOfCopies(run); isStill && !flag.empty())
+    throw Error::badInput(flag + " is about buffers that travel to slow memory, and in an "
+                                 "evaluation of this program none does; leave the flag out");
   Executor executor(isStill ? withoutTravel(program) : program, image, run);
   executor.initializeState(0, [&](size_t position) { return restoration.covers(position); });
   restoration.apply(executor);

@@ -91,20 +91,40 @@ template <typename Visit> void forEachPart(const Operand &place, const Visit &vi
         first);
 }
 
-/// Throws Error(BadInput) where slow memory is spoken of and the program has none.
+/// As --check takes it.
+const char *nameOf(RunCheck check) {
+  switch (check) {
+  case RunCheck::None:
+    return "";
+  case RunCheck::Canaries:
+    return "--check=canaries";
+  case RunCheck::EarlyCopies:
+    return "--check=early-copies";
+  case RunCheck::LateCopies:
+    return "--check=late-copies";
+  }
+  return "";
+}
+
+bool isOfCopies(RunCheck check) {
+  return check == RunCheck::EarlyCopies || check == RunCheck::LateCopies;
+}
+
+/// Throws Error(BadInput) where slow memory is spoken of and the program has none, and where a bandwidth is asked of
+/// copies that a check makes at once.
 SlowMemoryOptions slowMemoryOf(const Program &program, const ExecutorOptions &options) {
-  const bool isOfCopies =
-      options.check == RunCheck::EarlyCopies || options.check == RunCheck::LateCopies;
-  const bool isAsked = !options.slow.folder.empty() || options.slow.pace.outBytesPerSecond > 0;
-  if (program.slowBytes == 0 && (isAsked || isOfCopies))
-    throw Error::badInput(std::string(isAsked ? "--offload" : "--check") +
-                          " is about buffers that travel to slow memory, and of this program none "
-                          "does; compile the model with --memory-budget and --offload, or leave "
-                          "the flag out");
+  if (const std::string flag = flagOfCopies(options); program.slowBytes == 0 && !flag.empty())
+    throw Error::badInput(flag + " is about buffers that travel to slow memory, and of this "
+                                 "program none does; compile the model with --memory-budget and "
+                                 "--offload, or leave the flag out");
+  if (options.slow.pace.outBytesPerSecond > 0 && options.check != RunCheck::None)
+    throw Error::badInput(concat("--offload-bandwidth holds copies back that are made beside the "
+                                 "step, and with ",
+                                 nameOf(options.check), " none is; leave one of them out"));
   SlowMemoryOptions slow = options.slow;
   if (slow.folder.empty())
     slow.folder = program.slowFolder;
-  if (isOfCopies)
+  if (isOfCopies(options.check))
     slow.pace.time = options.check == RunCheck::EarlyCopies ? CopyTime::Early : CopyTime::Late;
   return slow;
 }
@@ -120,6 +140,13 @@ std::unique_ptr<Device> open(const Program &program, int64_t threads,
 }
 
 } // namespace
+
+std::string flagOfCopies(const ExecutorOptions &options) {
+  return !options.slow.folder.empty()              ? "--offload"
+         : options.slow.pace.outBytesPerSecond > 0 ? "--offload-bandwidth"
+         : isOfCopies(options.check)               ? nameOf(options.check)
+                                                   : "";
+}
 
 struct Executor::Impl {
   Program program;

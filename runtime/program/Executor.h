@@ -41,6 +41,9 @@ struct ExecutorOptions {
   SlowMemoryOptions slow = {};
 };
 
+/// The flag of `options` that says something of copies to slow memory; empty: none.
+std::string flagOfCopies(const ExecutorOptions &options);
+
 class Executor {
 public:
   /// Allocates the arena and binds every command. Throws Error(BadInput) when the machine lacks the

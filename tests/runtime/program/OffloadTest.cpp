@@ -96,7 +96,38 @@ TEST_F(OffloadTest, SaysWhatHasTravelled) {
   EXPECT_THAT(train(makeTinyModel({}), {"--steps=3"}).out, Not(HasSubstr("slow memory")));
 }
 
-// Tests that an evaluation, in which nothing travels, asks for no folder and gives what it gives without copies.
+// Tests that a model in the hands of a host program travels in the folder that its options name, with the losses of
+// one that stays.
+TEST_F(OffloadTest, InstancesTravel) {
+  const TinyOptions small{.batch = 4, .features = 8, .classes = 3};
+  std::vector<float> x(32);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(i % 7) / 7 - 0.4f;
+  const std::vector<int64_t> y = {0, 2, 1, 2};
+  const HostArray batch[] = {{x.data(), {ElementType::Kind::Float, 4}, {4, 8}},
+                             {y.data(), {ElementType::Kind::Signed, 8}, {4}}};
+  auto lossesOf = [&](const Program &program, const ExecutorOptions &options) {
+    Instance instance(program, tinyImage(), 3, options);
+    std::vector<double> losses;
+    for (int step = 0; step < 5; ++step)
+      losses.push_back(instance.step(batch));
+    return losses;
+  };
+  TinyOptions away = small;
+  away.travels = true;
+  Program travels = makeTinyModel(away);
+  EXPECT_THROW(lossesOf(travels, {}), Error);
+  travels.slowFolder = "/nonexistent";
+  EXPECT_THROW(lossesOf(travels, {}), Error);
+  ExecutorOptions options;
+  options.slow.folder = folder.path();
+  const std::vector<double> losses = lossesOf(travels, options);
+  EXPECT_EQ(losses, lossesOf(makeTinyModel(small), {}));
+  EXPECT_LT(losses.back(), losses.front());
+}
+
+// Tests that an evaluation, in which nothing travels, asks for no folder and gives what it gives without copies, and
+// that it takes no flag that would have no effect.
 TEST_F(OffloadTest, EvaluationNeedsNoFolder) {
   trained(program, {});
   program.slowFolder = "/nonexistent";
@@ -106,6 +137,20 @@ TEST_F(OffloadTest, EvaluationNeedsNoFolder) {
   ASSERT_EQ(found.code, 0) << found.err;
   EXPECT_THAT(found.out, HasSubstr("test: loss "));
   EXPECT_EQ(lineOf(found), lineOf(expected));
+  std::vector<std::string> checked = eval;
+  checked.push_back("--check=canaries");
+  EXPECT_EQ(lineOf(run(program, checked)), lineOf(expected));
+  for (const std::string flag : {"--offload", "--offload-bandwidth", "--check=late-copies"}) {
+    std::vector<std::string> arguments = eval;
+    arguments.push_back(flag == "--offload"             ? "--offload=" + folder.path()
+                        : flag == "--offload-bandwidth" ? flag + "=1"
+                                                        : flag);
+    const Result refused = run(program, arguments);
+    EXPECT_EQ(refused.code, 1) << refused.out;
+    EXPECT_EQ(refused.err, "error: " + flag +
+                               " is about buffers that travel to slow memory, and in an evaluation "
+                               "of this program none does; leave the flag out\n");
+  }
 }
 
 // Tests that a profile has the lanes' times beside those that the commands waited, and the predicted ones.
@@ -141,9 +186,9 @@ TEST_F(OffloadTest, StepsDoNotAllocate) {
 // Tests that folders that cannot hold what travels, and flags without effect, are refused.
 TEST_F(OffloadTest, RefusesFolders) {
   const Program stays = makeTinyModel({});
-  makeTinyModel({.travels = true});
-  auto errorOf = [&](const Program &program, const std::string &flag) {
-    const Result result = train(program, {"--steps=3", flag});
+  auto errorOf = [&](const Program &program, const std::string &flag,
+                     const std::string &other = "--seed=0") {
+    const Result result = train(program, {"--steps=3", flag, other});
     EXPECT_EQ(result.code, 1) << result.out;
     return result.err;
   };
@@ -154,7 +199,16 @@ TEST_F(OffloadTest, RefusesFolders) {
   EXPECT_THAT(errorOf(stays, "--offload=" + folder.path()),
               HasSubstr("error: --offload is about buffers that travel to slow memory, and of this "
                         "program none does"));
-  EXPECT_THAT(errorOf(stays, "--check=late-copies"), HasSubstr("error: --check is about buffers"));
+  EXPECT_THAT(errorOf(stays, "--offload-bandwidth=1"),
+              HasSubstr("error: --offload-bandwidth is about buffers"));
+  EXPECT_THAT(errorOf(stays, "--check=late-copies"),
+              HasSubstr("error: --check=late-copies is about buffers"));
+  for (const std::string check :
+       {"--check=early-copies", "--check=late-copies", "--check=canaries"})
+    EXPECT_THAT(errorOf(program, "--offload-bandwidth=1", check),
+                HasSubstr("error: --offload-bandwidth holds copies back that are made beside the "
+                          "step, and with " +
+                          check + " none is; leave one of them out"));
   EXPECT_THAT(errorOf(program, "--offload-bandwidth=0"),
               HasSubstr("error: --offload-bandwidth: expected gigabytes a second out and in"));
   EXPECT_THAT(errorOf(program, "--offload-bandwidth=1,2,3,4"), HasSubstr("as 2.5 or 1.2,2.5"));
