@@ -6,6 +6,7 @@
 #include "compiler/StepRun.h"
 #include "compiler/TensorList.h"
 #include "ir/plan/schedule/Json.h"
+#include "passes/memory/Passes.h"
 #include "passes/plan/Shapes.h"
 #include "passes/plan/TimedPlan.h"
 #include "runtime/base/AtomicFile.h"
@@ -23,8 +24,8 @@ namespace {
 /// Runs the step of `placed` beside the one that keeps everything, and notes by how much it takes longer.
 void noteRuns(Plan &plan, const BudgetPlanner &planner, ModuleOp placed,
               const CompileOptions &options, const Backend &backend) {
-  const std::optional<double> extra =
-      extraTimeByRuns(*planner.keepAll().placed, placed, options.threads, backend);
+  const std::optional<double> extra = extraTimeByRuns(
+      *planner.keepAll().placed, placed, options.threads, backend, options.offload.folder);
   if (extra)
     plan.notes.push_back(absl::StrFormat(
         "run beside the step with everything kept on this machine, this one took %+.1f %% time",
@@ -83,6 +84,8 @@ void addShapes(CompiledPlan &result, const StepAnswer &found, const StepQuestion
   ModelSteps &steps = *result.steps;
   std::vector<PlannedShape> shapes = {shapeOf(options.shapes.front(), result.plan)};
   Bytes withoutRecompute = result.plan.withoutRecomputeBytes;
+  ModuleOp joint = *result.module;
+  const Bytes ofLargest = outsideOfCopies(joint, options);
   for (size_t i = 1; i < options.shapes.size(); ++i) {
     const auto shape = static_cast<int64_t>(i);
     const StepShape &given = options.shapes[i];
@@ -94,9 +97,12 @@ void addShapes(CompiledPlan &result, const StepAnswer &found, const StepQuestion
                               refusalOf(other, steps, question, options).what());
     reportRefusals(other.step->planner().refusals(), std::nullopt);
     withoutRecompute = std::max(withoutRecompute, other.step->planner().keepAll().arenaBytes);
-    joinShape(*other.choice->placed, given.name, *result.module);
+    joinShape(*other.choice->placed, given.name, joint);
     shapes.push_back(shapeOf(given, other.plan));
   }
+  if (const Bytes more = outsideOfCopies(joint, options) - ofLargest)
+    joint->setAttr(kOutsideBytesAttr,
+                   Builder(joint).getI64IntegerAttr(bytesAttr(joint, kOutsideBytesAttr) + more));
   Plan joined = planOf(*result.module, found.step->costs);
   joined.extraTimeBound = result.plan.extraTimeBound;
   joined.tensors = std::move(result.plan.tensors);

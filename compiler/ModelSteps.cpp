@@ -34,17 +34,6 @@ int64_t samplesPerStep(MLIRContext &context, const CompileOptions &options) {
   throw Error::badInput("--accumulate divides the samples of a step; say how many: --batch=N");
 }
 
-/// What threads that copy to slow memory take beside the arena; 0 where nothing travels.
-Bytes outsideOfCopies(ModuleOp placed) {
-  Bytes bytes = 0;
-  int64_t copies = 0;
-  placed.walk([&](CopyOutOp out) {
-    bytes += copiedBytes(out);
-    ++copies;
-  });
-  return copies > 0 ? host::slowMemoryBytes(bytes, copies) : 0;
-}
-
 /// What --memory-budget covers beside the arena of `choice`. Throws Error(BadInput) where that is not
 /// known.
 Bytes bytesBeside(const StepChoice &choice, const CompileOptions &options) {
@@ -53,7 +42,7 @@ Bytes bytesBeside(const StepChoice &choice, const CompileOptions &options) {
     throw Error::badInput(
         "--budget-covers=process needs what the process takes beside the arena: " +
         plan.outsideNote);
-  return plan.outsideArenaBytes + (options.outside ? 0 : outsideOfCopies(*choice.placed));
+  return plan.outsideArenaBytes + outsideOfCopies(*choice.placed, options);
 }
 
 BudgetOptions withRefusedPath(BudgetOptions planning, const CompileOptions &options) {
@@ -63,6 +52,16 @@ BudgetOptions withRefusedPath(BudgetOptions planning, const CompileOptions &opti
 }
 
 } // namespace
+
+Bytes outsideOfCopies(ModuleOp placed, const CompileOptions &options) {
+  Bytes bytes = 0;
+  int64_t copies = 0;
+  placed.walk([&](CopyOutOp out) {
+    bytes += copiedBytes(out);
+    ++copies;
+  });
+  return copies > 0 && !options.outside ? host::slowMemoryBytes(bytes, copies) : 0;
+}
 
 StepVariant askedVariant(MLIRContext &context, const CompileOptions &options) {
   StepVariant asked = variantOf(options);
@@ -193,7 +192,7 @@ CostModel ModelSteps::weigh(const PreparedStep &prepared, Times times) {
 void ModelSteps::finish(ModuleOp placed, const Target &target) {
   if (options.stopAfter == Form::Ordered)
     return;
-  if (const Bytes more = options.outside ? 0 : outsideOfCopies(placed))
+  if (const Bytes more = outsideOfCopies(placed, options))
     placed->setAttr(kOutsideBytesAttr,
                     Builder(placed).getI64IntegerAttr(bytesAttr(placed, kOutsideBytesAttr) + more));
   const std::shared_ptr<Backend> backend = backendOf(target);

@@ -14,6 +14,10 @@ StepVariant askedVariant(mlir::MLIRContext &context, const CompileOptions &optio
 /// All that the flags ask about it. Throws as askedVariant. `options` must outlive the question.
 StepQuestion questionOf(mlir::MLIRContext &context, const CompileOptions &options);
 
+/// What threads that copy to slow memory take beside the arena, of all graphs of `placed` together; 0 where nothing travels, or where
+/// what lies outside is stated.
+Bytes outsideOfCopies(mlir::ModuleOp placed, const CompileOptions &options);
+
 class ModelSteps : public StepSource {
 public:
   /// All must outlive the steps.

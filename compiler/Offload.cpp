@@ -59,7 +59,7 @@ SlowMemory parseBandwidth(const std::string &text) {
   return slow;
 }
 
-/// What the folder does, said so that it can be given instead.
+/// What the folder does.
 SlowMemory measured(const std::string &folder) {
   const slow::FolderSpeed speed = slow::measureFolder(folder);
   for (const std::string &note : speed.notes)
@@ -68,12 +68,16 @@ SlowMemory measured(const std::string &folder) {
   SlowMemory slow;
   slow.out = linkOf(speed.out.bytesPerSecond / kGiga, latency);
   slow.in = linkOf(speed.in.bytesPerSecond / kGiga, latency);
+  return slow;
+}
+
+/// What was measured, so that it can be stated instead.
+void printMeasured(const std::string &folder, const SlowMemory &slow) {
+  const double out = gigabytesPerSecond(slow.out), in = gigabytesPerSecond(slow.in);
   absl::FPrintF(stderr,
                 "%s: %.3f GB/s out, %.3f GB/s in, as measured now; to plan the same again: "
-                "--offload-bandwidth=%.3f,%.3f,%d\n",
-                folder, gigabytesPerSecond(slow.out), gigabytesPerSecond(slow.in),
-                gigabytesPerSecond(slow.out), gigabytesPerSecond(slow.in), microseconds(slow.out));
-  return slow;
+                "--offload-bandwidth=%.3f,%.3f,%d --offload-capacity=%d\n",
+                folder, out, in, out, in, microseconds(slow.out), slow.capacity);
 }
 
 Bytes freeIn(const std::string &folder) {
@@ -81,7 +85,9 @@ Bytes freeIn(const std::string &folder) {
   const std::filesystem::space_info space = std::filesystem::space(folder, error);
   if (error || !std::filesystem::is_directory(folder))
     throw Error::badInput("--offload=" + folder + ": expected a folder" +
-                          (error ? ": " + error.message() : ""));
+                          (error ? ": " + error.message() : "") +
+                          "; a plan without it needs both --offload-bandwidth and "
+                          "--offload-capacity, and no --profile=run");
   return static_cast<Bytes>(space.available);
 }
 
@@ -104,7 +110,7 @@ void addOffloadFlags(CommandLine &line, OffloadOptions &options) {
              });
 }
 
-void finishOffload(OffloadOptions &options, const std::string &target) {
+void checkOffload(const OffloadOptions &options, const std::string &target, bool isRun) {
   if (!options.isAsked()) {
     if (options.speed || options.capacity)
       throw Error::badInput(
@@ -118,9 +124,23 @@ void finishOffload(OffloadOptions &options, const std::string &target) {
                           "streams for both directions, which the CUDA device does not have; leave "
                           "it out with --target=" +
                           target);
-  const Bytes free = freeIn(options.folder);
-  options.slow = options.speed ? *options.speed : measured(options.folder);
-  options.slow->capacity = options.capacity.value_or(free) / kSlowAlignment * kSlowAlignment;
+  if (!options.speed || !options.capacity || isRun)
+    freeIn(options.folder);
+}
+
+std::optional<SlowMemory> slowMemoryOf(const OffloadOptions &options) {
+  if (!options.isAsked())
+    return std::nullopt;
+  std::optional<SlowMemory> &known = *options.known;
+  if (known)
+    return known;
+  SlowMemory slow = options.speed ? *options.speed : measured(options.folder);
+  slow.capacity = (options.capacity ? *options.capacity : freeIn(options.folder)) / kSlowAlignment *
+                  kSlowAlignment;
+  if (!options.speed)
+    printMeasured(options.folder, slow);
+  known = slow;
+  return known;
 }
 
 } // namespace stow

@@ -511,7 +511,7 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--save-profile writes what --profile=run measures; add --profile=run");
   if (options.threads == 0)
     options.threads = std::max(1u, std::thread::hardware_concurrency());
-  finishOffload(options.offload, options.target);
+  checkOffload(options.offload, options.target, options.profile == "run");
 }
 
 } // namespace stow

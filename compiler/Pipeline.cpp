@@ -231,7 +231,7 @@ std::unique_ptr<Backend> chooseBackend(const CompileOptions &options) {
 CostModel sheetOf(const CompileOptions &options, const Backend &backend) {
   CostModel costs = loadDevice(options.roofline.empty() ? backend.dataSheet() : options.roofline,
                                options.threads);
-  costs.slow = options.offload.slow;
+  costs.slow = slowMemoryOf(options.offload);
   return costs;
 }
 

@@ -5,6 +5,7 @@
 #include "passes/memory/Liveness.h"
 #include "passes/memory/PlanWords.h"
 #include "runtime/base/Error.h"
+#include "runtime/format/SlowCopies.h"
 #include "runtime/host/Arena.h"
 #include "runtime/program/TrainingStep.h"
 
@@ -32,15 +33,17 @@ int64_t indicesOf(const GraphInput &input) {
 class LoadedStep {
 public:
   /// None where the machine has less memory than the arena needs and `besideBytes`, of an arena that
-  /// is not yet in use.
+  /// is not yet in use. What travels goes to `slowFolder`.
   static std::unique_ptr<LoadedStep> make(ModuleOp placed, int64_t threads, const Backend &backend,
-                                          Bytes besideBytes = 0) {
+                                          Bytes besideBytes = 0,
+                                          const std::string &slowFolder = "") {
     auto built = backend.build(placed);
     if (failed(built))
       throw Error::badInput("compilation stopped in stage measure");
     if (built->program.plan.arenaBytes + besideBytes > host::availableMemory())
       return nullptr;
     built->program.threads = threads;
+    built->program.slowFolder = slowFolder;
     built->program.batchesPerStep = batchesPerStep(placed);
     return std::unique_ptr<LoadedStep>(new LoadedStep(std::move(*built), backend));
   }
@@ -63,10 +66,11 @@ public:
     ++done;
   }
 
-  /// Least nanoseconds of a command in any step but the first.
+  /// Least nanoseconds of a command in any step but the first. The wait for a copy takes time of no processor.
   schedule::Cost least(size_t graph, size_t command) const {
     const CommandTime time = profiles[graph].least(command);
-    const double seconds = threads() == 1 ? time.processorSeconds : time.seconds;
+    const bool waits = program().graphs[graph].commands[command].op == kAwaitCopy;
+    const double seconds = threads() == 1 && !waits ? time.processorSeconds : time.seconds;
     return std::max<schedule::Cost>(1, static_cast<schedule::Cost>(1e9 * seconds));
   }
 
@@ -158,12 +162,12 @@ std::optional<StepNanoseconds> runStep(ModuleOp placed, int64_t threads, const B
 }
 
 std::optional<double> extraTimeByRuns(ModuleOp whole, ModuleOp placed, int64_t threads,
-                                      const Backend &backend) {
+                                      const Backend &backend, const std::string &slowFolder) {
   OwningOpRef<ModuleOp> wholeStep = stepAlone(whole), placedStep = stepAlone(placed);
   const auto once = LoadedStep::make(*wholeStep, threads, backend);
-  const auto again =
-      once ? LoadedStep::make(*placedStep, threads, backend, once->program().plan.arenaBytes)
-           : nullptr;
+  const auto again = once ? LoadedStep::make(*placedStep, threads, backend,
+                                             once->program().plan.arenaBytes, slowFolder)
+                          : nullptr;
   if (!again)
     return std::nullopt;
   using Clock = std::chrono::steady_clock;

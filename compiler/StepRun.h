@@ -14,6 +14,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include <optional>
+#include <string>
 
 namespace stow {
 
@@ -30,9 +31,9 @@ std::optional<StepNanoseconds> runStep(mlir::ModuleOp placed, int64_t threads,
 
 /// By what fraction the step of `placed` takes longer than that of `whole`, which keeps every value: steps
 /// of both run in turns, timed and fed as by runStep, seven or more that count. Graphs that are no part of the step
-/// do not matter. None where the machine has less memory than both arenas need.
+/// do not matter. What travels goes to `slowFolder`. None where the machine has less memory than both arenas need.
 std::optional<double> extraTimeByRuns(mlir::ModuleOp whole, mlir::ModuleOp placed, int64_t threads,
-                                      const Backend &backend);
+                                      const Backend &backend, const std::string &slowFolder);
 
 /// Removes the graphs that are no part of the step.
 void keepStepAlone(mlir::ModuleOp module);

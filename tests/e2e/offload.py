@@ -6,10 +6,11 @@
 A perceptron, a convolutional network and a transformer are compiled for the smallest arena that a refusal names, less than
 recomputation alone can do. Each trains to the same losses and state, bit for bit: with every buffer filled with NaN at its death, and
 with copies as early and as late as their awaits allow. So does a step over two batches, whose halves both travel. What the flags
-do not allow is refused by name.
+do not allow is refused by name. With all of a disk stated, plan, explain, frontier and max-batch say what travels without a folder.
 """
 
 import argparse
+import json
 import re
 import sys
 from pathlib import Path
@@ -83,18 +84,61 @@ def check_network(name: str, args: argparse.Namespace) -> None:
     print(f"{name}: {least} bytes with recomputation alone, {with_copies} with copies, the same bits")
 
 
+def check_words(args: argparse.Namespace) -> None:
+    """With bandwidth and capacity stated there need be no folder."""
+    model, flags = args.work / "mlp_wide.onnx", ["--threads=1", "--target-cpu=x86-64-v3"]
+    flags += [f"--offload={args.work}/missing", COPIES, "--offload-capacity=1GiB"]
+    budget = f"--memory-budget={smallest(run(args.stowage, 'plan', model, '--memory-budget=64KiB', *flags, code=2))}"
+    for command in ("plan", "explain"):
+        said = run(args.stowage, command, model, budget, *flags)
+        check("slow memory: train sends 2.00 MiB and fetches 2.00 MiB" in said, f"{command} says nothing of what travels: {said}")
+    points = run(args.stowage, "frontier", model, "--format=csv", "--step=20", *flags)
+    check(re.search(r"^\d.*,copies$", points, re.M) is not None, f"no point of the frontier has copies: {points}")
+    batch = 900  # within so much recomputation alone finds no plan
+    run(args.stowage, "plan", model, f"--batch={batch}", "--memory-budget=6MiB", *flags[:2], code=2)
+    said = run(args.stowage, "max-batch", model, f"--limit={batch}", "--memory-budget=6MiB", *flags)
+    check(f"largest batch: {batch}" in said, f"max-batch makes nothing of copies: {said}")
+
+    # What the lanes of a step take beside the arena is of the copies of all its shapes.
+    written = args.work / "shapes.json"
+    run(args.stowage, "plan", model, budget, "--shapes=batch:512,448", "--format=json", "-o", written, *flags)
+    plan = json.loads(written.read_text())
+    copies = [graph["copies"]["bytes_out"] for graph in plan["graphs"] if "copies" in graph]
+    check(len(copies) == 2, f"what travels in both shapes: {copies}")
+    starts = sum(plan["strings"][step["op"]] == "copy_out" for graph in plan["graphs"] for step in graph["steps"])
+    sums = 8 * ((sum(copies) >> 20) + starts)  # a checksum for each piece of a MiB
+    rest = (plan["outside_arena_bytes"] - plan["breakdown"]["parameters"]) % (32 << 10)  # less the process, its calls and the lanes
+    check(rest == sums, f"{sums} bytes of checksums in two shapes, found {rest}")
+
+
+def check_run(args: argparse.Namespace) -> None:
+    """The step that --profile=run chose is run, and what of it travels does so in the folder."""
+    model, flags = args.work / "digits_cnn.onnx", ["--threads=1", "--target-cpu=x86-64-v3", f"--offload={args.work}", "--offload-bandwidth=1,1,5"]
+    least = smallest(run(args.stowage, "plan", model, "--memory-budget=64KiB", *flags, code=2))
+    said = run(args.stowage, "plan", model, f"--memory-budget={least + least // 50}", "--profile=run", *flags)
+    check("slow memory: train sends" in said and "run beside the step with everything kept" in said, f"no run of the step with copies: {said}")
+
+
 def check_refusals(args: argparse.Namespace) -> None:
     model, travel = args.work / "mlp_wide.onnx", [f"--offload={args.work}", COPIES]
 
     def refused(*flags: str) -> str:
         return run(args.stowage, "plan", model, *flags, code=1)
 
-    check("without a budget nothing travels" in refused(*travel), "a budget is asked for")
+    said = refused(f"--offload={args.work}")
+    check("without a budget nothing travels" in said and "as measured now" not in said, f"a budget is asked for, before the folder is measured: {said}")
     check("--offload copies with threads of the host" in refused(*travel, "--memory-budget=1MiB", "--target=cuda:h100"), "GPUs are refused")
     check("--offload-capacity is about --offload=FOLDER" in refused("--offload-capacity=1GiB", "--memory-budget=1MiB"), "a folder is asked for")
     check("--offload-bandwidth: expected gigabytes a second" in refused(f"--offload={args.work}", "--offload-bandwidth=0", "--memory-budget=1MiB"),
           "a bandwidth of zero is refused")  # fmt: skip
-    check("expected a folder" in refused(f"--offload={args.work}/missing", COPIES, "--memory-budget=1MiB"), "a missing folder is refused")
+    missing = [f"--offload={args.work}/missing", COPIES, "--memory-budget=1MiB"]
+    check("a plan without it needs both" in refused(*missing), "a missing folder whose capacity is not stated is refused")
+    check("expected a folder" in refused(*missing, "--offload-capacity=1GiB", "--profile=run"), "a missing folder is refused where the step runs")
+    again = re.search(r"as measured now; to plan the same again: (--offload-bandwidth=\S+) (--offload-capacity=\d+)",
+                      run(args.stowage, "plan", model, f"--offload={args.work}", "--memory-budget=90%"))  # fmt: skip
+    check(again is not None, "what was measured can be stated")
+    said = run(args.stowage, "plan", model, f"--offload={args.work}", *again.groups(), "--memory-budget=90%")
+    check("as measured now" not in said, f"what is stated is not measured: {said}")
     # Where slow memory has no room the smallest arena is that of recomputation alone.
     least = smallest(run(args.stowage, "plan", model, "--memory-budget=64KiB", code=2))
     empty = smallest(run(args.stowage, "plan", model, "--memory-budget=64KiB", *travel, "--offload-capacity=4096", code=2))
@@ -110,6 +154,9 @@ def main() -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     for name in list(NETWORKS)[: 2 if args.quick else None]:
         check_network(name, args)
+    check_words(args)
+    if not args.quick:
+        check_run(args)
     check_refusals(args)
 
 

@@ -299,6 +299,19 @@ class Digits(unittest.TestCase):
         with self.assertRaisesRegex(stowage.StowageError, "--offload is about buffers that travel to slow memory, and of this program none does"):
             stowage.load(self.library, offload=self.folder)
 
+    def test_plan_with_a_disk(self) -> None:
+        """What is known of a disk reaches the planner: a step that copies fits where none that computes again does, folder or not."""
+        disk = {"offload": self.folder / "missing", "offload_bandwidth": "20,20,5", "offload_capacity": "1GiB"}
+        least = {}
+        for options in ({}, disk):
+            with self.assertRaises(stowage.CompileError) as refused:
+                stowage.plan(MODEL, threads=2, memory_budget="64KiB", **options)
+            least[len(options)] = refused.exception.smallest_bytes
+        self.assertLess(least[3], least[0])
+        plan = stowage.plan(MODEL, threads=2, memory_budget=least[3], **disk)
+        self.assertLessEqual(plan.arena_bytes, least[3])
+        self.assertGreater(plan.json["graphs"][0]["copies"]["bytes_out"], 0)
+
     def test_only_the_interface_is_visible(self) -> None:
         """What a library brings along cannot be mistaken for another's."""
         symbols = subprocess.run(["nm", "-D", "--defined-only", self.library], check=True, stdout=subprocess.PIPE, text=True)
