@@ -93,7 +93,7 @@ TEST_F(RestoreTest, QuantizedWhileRead) {
     numbers[static_cast<size_t>(i)] = numberAt(i);
   program.threads = 3;
   for (int64_t threads : {1, 3}) {
-    Executor executor(program, {}, {threads, false, false});
+    Executor executor(program, {}, {.threads = threads});
     EXPECT_EQ(restoreState(executor, WeightFiles(path), Restore::Parameters), std::nullopt);
     for (size_t i : {0, 1}) {
       const StateTensor &tensor = program.state[i];
