@@ -134,7 +134,7 @@ int compile(CompileOptions &options) {
           : ", " + formatBytesExact(plan.logicalBoundBytes) + " without the padding of layouts";
   absl::PrintF("%s: arena %s, lower bound %s (%s)%s, recomputed work %.1f %%\n", options.outputPath,
                formatBytesExact(plan.arenaBytes), formatBytesExact(plan.lowerBoundBytes),
-               plan.status, logical, 100 * plan.extraTimeFraction);
+               plan.status, logical, 100 * recomputedFractionOf(plan));
   for (const std::string &line : {describeCopies(plan), describeReferences(plan)})
     if (!line.empty())
       absl::PrintF("  %s\n", line);

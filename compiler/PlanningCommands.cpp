@@ -118,13 +118,13 @@ void printCurve(const std::vector<BatchPoint> &curve, int64_t parts) {
   }
 }
 
-void printLargest(const BatchAnswer &answer, Bytes budget, double mostExtraTime, int64_t parts) {
+void printLargest(const BatchAnswer &answer, Bytes budget, double mostExtraTime, int64_t parts,
+                  const char *ways) {
   absl::PrintF("largest batch: %d\n", answer.batch * parts);
   if (parts > 1)
     absl::PrintF("  in %d parts of %d (--accumulate=%d)\n", parts, answer.batch, parts);
-  absl::PrintF("  budget  %s\n  arena   %s, %.2f %% more time for recomputation\n",
-               formatBytesExact(budget), formatBytesExact(answer.arenaBytes),
-               100 * answer.extraTime);
+  absl::PrintF("  budget  %s\n  arena   %s, %.2f %% more time for %s\n", formatBytesExact(budget),
+               formatBytesExact(answer.arenaBytes), 100 * answer.extraTime, ways);
   const int64_t next = answer.batch + 1, firstNot = answer.firstNot;
   if (firstNot == 0 || firstNot > next)
     absl::PrintF("  batches above %d%s were not tried%s\n", answer.batch * parts,
@@ -224,7 +224,8 @@ int maxBatch(MaxBatchRequest &request) {
     throw Error::infeasible(
         absl::StrCat("STOW1001: not even a batch of ", parts, " fits ", formatBytesExact(budget),
                      "; the smallest arena found for it is ", formatBytesExact(answer.leastBytes)));
-  printLargest(answer, budget, extraTime, parts);
+  printLargest(answer, budget, extraTime, parts,
+               options.offload.isAsked() ? "recomputation and copies" : "recomputation");
   return exitCodeOf(answer.isPartial, "larger batches may fit");
 }
 

@@ -16,11 +16,12 @@ std::string partsOf(int64_t batches, int64_t samples) {
 std::string outcomeOf(const BatchesTried &tried) {
   if (!tried.fits)
     return "does not fit";
-  return absl::StrFormat(
-      "%.4g s a step%s", tried.stepSeconds,
-      tried.extraTimeFraction > 0
-          ? absl::StrFormat(", %.3g %% of it recomputed", 100 * tried.extraTimeFraction)
-          : "");
+  std::string text = absl::StrFormat("%.4g s a step", tried.stepSeconds);
+  if (tried.recomputedFraction > 0)
+    absl::StrAppendFormat(&text, ", %.3g %% of it recomputed", 100 * tried.recomputedFraction);
+  if (tried.waitSeconds > 0)
+    absl::StrAppendFormat(&text, ", %.3g s of it waiting for copies", tried.waitSeconds);
+  return text;
 }
 
 std::string sumsNote(const Plan &plan) {

@@ -1,6 +1,7 @@
 // How many batches a step has, whose gradients are summed.
 #include "ir/StepGraphs.h"
 #include "passes/plan/Question.h"
+#include "runtime/format/PlanReport.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -54,7 +55,7 @@ StepAnswer inBatchesThatHelp(Steps &steps, const StepQuestion &question) {
 }
 
 /// More batches take less memory for activations and, since weights are read more often and smaller products are slower, more
-/// time; so does recomputation. From the first number on that needs none, time only rises.
+/// time; so do recomputation and waits for copies. From the first number on that needs neither, time only rises.
 StepAnswer inBestBatches(Steps &steps, const StepQuestion &question) {
   const int64_t samples = question.asked.samples.value();
   StepQuestion tried = question;
@@ -71,8 +72,8 @@ StepAnswer inBestBatches(Steps &steps, const StepQuestion &question) {
     tried.asked.batches = batches;
     StepAnswer found = answer(steps, tried);
     const bool isLast = found.choice && found.plan.extraTimeFraction == 0;
-    all.push_back(
-        {batches, found.choice.has_value(), found.plan.stepSeconds, found.plan.extraTimeFraction});
+    all.push_back({batches, found.choice.has_value(), found.plan.stepSeconds,
+                   recomputedFractionOf(found.plan), waitSecondsOf(found.plan)});
     if (batches == 1 ||
         (found.choice && (!best.choice || found.plan.stepSeconds < best.plan.stepSeconds))) {
       best = std::move(found); // where nothing fits, one batch says why

@@ -6,7 +6,10 @@
 //
 // A rung is the fastest schedule that the planner with lanes finds: what is kept, computed again, and fetched. Recomputation alone
 // is another ladder's (Ladder.h). It does not depend on what was asked before, and a budget only says from which rung on
-// candidates are looked at: less room never takes less time.
+// candidates are looked at. So, by construction: what fits a budget is among the candidates of every larger one, and times of
+// rungs, as schedules, rise. A candidate's own time and arena need not: copies then take whole blocks, joins are placed anew and
+// packing may overshoot. The first one that fits is taken, not the fastest of all, so a smaller budget may take less time by that
+// much.
 #pragma once
 
 #include "passes/order/ScheduleProblem.h"

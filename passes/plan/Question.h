@@ -28,7 +28,7 @@ struct BatchesTried {
   int64_t batches = 1;
   bool fits = false;
   double stepSeconds = 0;
-  double extraTimeFraction = 0;
+  double recomputedFraction = 0, waitSeconds = 0; ///< of its plan
 };
 
 /// What a number of batches that was asked for does to the memory, before anything is computed again.

@@ -36,7 +36,8 @@ Plan planOf(ModuleOp placed, const CostModel &costs) {
       time.waits += runsPerStep(graph) * once.waits;
     }
   plan.extraTimeFraction =
-      time.once > 0 ? static_cast<double>(time.extra) / static_cast<double>(time.once) : 0;
+      time.once > 0 ? static_cast<double>(time.extra + time.waits) / static_cast<double>(time.once)
+                    : 0;
   plan.stepSeconds = static_cast<double>(time.total()) * 1e-9;
   plan.costSource = (costs.measured ? "" : "roofline of ") + costs.device;
   return plan;

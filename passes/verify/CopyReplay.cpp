@@ -50,19 +50,12 @@ LogicalResult CopyReplay::start(CopyInOp op, const Comb &range) {
   auto source = written.find(op.getToken().getDefiningOp());
   if (source == written.end())
     return failure(); // its op has been reported
-  if (failed(checkHeld(op, op.getToken())))
-    return failure();
+  if (!content.isWhole(source->second.event))
+    return op.emitError() << "fetches slow bytes that another copy out has overwritten";
   if (!range.isDense())
     return op.emitError() << "copies a tensor with gaps";
   inFlight.push_back({op, {range, source->second.slow}});
   return success();
-}
-
-LogicalResult CopyReplay::checkHeld(Operation *op, Value token) const {
-  auto source = written.find(token.getDefiningOp());
-  if (source == written.end() || content.isWhole(source->second.event))
-    return success();
-  return op->emitError() << "fetches slow bytes that another copy out has overwritten";
 }
 
 LogicalResult CopyReplay::await(Operation *op, Operation *copy) {

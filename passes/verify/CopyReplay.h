@@ -23,12 +23,9 @@ public:
   mlir::LogicalResult checkWrite(mlir::Operation *writer, const Comb &range) const;
 
   /// A copy of the bytes at `range` starts, to places in slow memory that no copy under way touches, or from where its bytes
-  /// still are.
+  /// still are. So they are until the copy is awaited.
   mlir::LogicalResult start(CopyOutOp op, const Comb &range);
   mlir::LogicalResult start(CopyInOp op, const Comb &range);
-
-  /// What the copy out with `token` has put into slow memory is still there.
-  mlir::LogicalResult checkHeld(mlir::Operation *op, mlir::Value token) const;
 
   /// `op` awaits what `copy` started.
   mlir::LogicalResult await(mlir::Operation *op, mlir::Operation *copy);

@@ -326,7 +326,7 @@ private:
     if (!offsets || offsets.size() != 1 || offsets[0] != place.range.begin)
       return op.emitError() << "result 0 must lie where operand 1 lies";
     if (failed(traffic.await(op, op.getComing().getDefiningOp())) ||
-        failed(traffic.checkHeld(op, op.getToken())) || failed(checkRead(op->getOpOperand(1))))
+        failed(checkRead(op->getOpOperand(1))))
       return failure();
     places[op.getY()] = place;
     return success();

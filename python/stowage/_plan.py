@@ -72,7 +72,7 @@ class Plan:
 
     @property
     def extra_time(self) -> float:
-        """Time of recomputation, as a fraction of a step without it."""
+        """Time of recomputation and of waits for copies, as a fraction of a step without either."""
         return self.json["extra_time_fraction"]
 
     @property
@@ -114,7 +114,8 @@ class Plan:
     def _summary(self) -> str:
         text = (f"arena {format_bytes(self.arena_bytes)} ({self.arena_bytes} bytes), lower bound "
                 f"{format_bytes(self.lower_bound_bytes)} ({self.status})")  # fmt: skip
-        return text + f", {100 * self.extra_time:.1f} % more time for recomputation"
+        ways = "recomputation and copies" if any("copies" in graph for graph in self.json["graphs"]) else "recomputation"
+        return text + f", {100 * self.extra_time:.1f} % more time for {ways}"
 
     def __repr__(self) -> str:
         verdict = f"; {self.verdict}" if self.verdict else ""

@@ -187,7 +187,7 @@ void sortBySize(std::vector<const PlannedBuffer *> &buffers) {
 std::vector<const PlannedBuffer *> liveAt(const GraphPlan &graph, int64_t step) {
   std::vector<const PlannedBuffer *> live;
   for (const PlannedBuffer &buffer : graph.buffers)
-    if (buffer.begin <= step && step < buffer.end)
+    if (buffer.begin <= step && step < buffer.end && buffer.size > 0)
       live.push_back(&buffer);
   sortBySize(live);
   return live;

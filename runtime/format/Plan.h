@@ -178,9 +178,9 @@ struct Plan {
   Bytes logicalBoundBytes = 0;     ///< the same if no layout padded a buffer
   Bytes livePeakBytes = 0;         ///< max over graphs of fullestBytes
   std::string status;              ///< "optimal", "within 1.2 % of optimal", "heuristic"
-  double extraTimeFraction = 0;    ///< recomputed cost / cost without recomputation
+  double extraTimeFraction = 0;    ///< (recomputation + waits for copies) / a step without either
   double extraTimeBound = 0;       ///< proven: no schedule within the budget adds less; a fraction
-  double stepSeconds = 0;          ///< of the training step, recomputation included; 0 = not known
+  double stepSeconds = 0;          ///< of the training step, all of these included; 0 = not known
   std::string costSource;          ///< where these times come from: a device profile, or measured
   Bytes withoutRecomputeBytes = 0; ///< arena of the same graph with every value kept
   Bytes outsideArenaBytes = 0; ///< stated constant: libraries, code, thread stacks; 0 = not known
@@ -227,7 +227,7 @@ bool isState(BufferKind kind);
 /// Largest first, ties by name, those alike in the order in which they come.
 void sortBySize(std::vector<const PlannedBuffer *> &buffers);
 
-/// Buffers live at `step`, largest first (ties by name, then by order in the plan).
+/// Buffers live at `step` that take memory, largest first (ties by name, then by order in the plan).
 std::vector<const PlannedBuffer *> liveAt(const GraphPlan &graph, int64_t step);
 
 /// What the arena holds at the peak of `graph`, in the same order: `fullestBytes` in all.

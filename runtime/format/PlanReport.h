@@ -31,8 +31,15 @@ std::string toCsv(const Plan &plan);
 /// none does.
 std::string describeReferences(const Plan &plan);
 
-/// What travels to slow memory and back, and what of it is waited for; empty where nothing does.
+/// What travels to slow memory and back, what of it is waited for, and all extra time of the step beside its bound; empty where
+/// nothing travels.
 std::string describeCopies(const Plan &plan);
+
+/// How long a step waits for copies, of its extra time; 0 where nothing travels.
+double waitSecondsOf(const Plan &plan);
+
+/// The part of extraTimeFraction that is computed again: all of it where no copy is waited for.
+double recomputedFractionOf(const Plan &plan);
 
 /// "1,234,567".
 std::string groupDigits(int64_t value);

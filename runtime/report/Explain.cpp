@@ -349,11 +349,12 @@ std::string explainRecomputation(const Plan &plan, size_t rows) {
   std::string text =
       concat(again, " of ", graph.stepCount, " commands compute again what was dropped");
   if (seconds > 0)
-    text += ": " + formatSeconds(seconds) + ", " + formatPercent(plan.extraTimeFraction) +
-            " more time" +
-            (plan.extraTimeBound > 0 ? " (no plan in this memory takes less than " +
-                                           formatPercent(plan.extraTimeBound) + ")"
-                                     : "");
+    text +=
+        ": " + formatSeconds(seconds) + ", " + formatPercent(recomputedFractionOf(plan)) +
+        " more time" +
+        (plan.extraTimeBound > 0 && copies.empty() ? " (no plan in this memory takes less than " +
+                                                         formatPercent(plan.extraTimeBound) + ")"
+                                                   : "");
   text += ". Results are the same bit for bit.\n" + copies;
   if (plan.withoutRecomputeBytes > plan.arenaBytes)
     text += "That buys " + formatBytesExact(plan.withoutRecomputeBytes - plan.arenaBytes) + ": " +

@@ -45,6 +45,7 @@ COPIES = "--offload-bandwidth=20,20,5"  # stated, so that plans depend on no dis
 def smallest(said: str) -> int:
     found = re.search(r"smallest achievable +.*\((\d+) bytes\)", said)
     check("STOW1001" in said and found is not None, f"a budget of one byte is refused with its smallest: {said}")
+    check("0 B (0 bytes)" not in said, f"what takes no memory is listed: {said}")
     return int(found[1])
 
 
@@ -119,6 +120,23 @@ def check_run(args: argparse.Namespace) -> None:
     check("slow memory: train sends" in said and "run beside the step with everything kept" in said, f"no run of the step with copies: {said}")
 
 
+def check_batches(args: argparse.Namespace) -> None:
+    """A plan that computes nothing again, but waits for a slow disk, does not end the search for the fastest number of batches."""
+    model, flags = args.work / "mlp_wide.onnx", ["--threads=1", "--accumulate=auto", "--memory-budget=4600000", "--format=json"]
+
+    def planned(*flags: str) -> dict:
+        return json.JSONDecoder().raw_decode(run(args.stowage, "plan", model, *flags))[0]  # notes stand behind it
+
+    alone = planned(*flags)
+    slow = planned(*flags, f"--offload={args.work}", "--offload-bandwidth=0.01,0.01,5")
+    check(slow["step_seconds"] <= alone["step_seconds"], f"a step takes {slow['step_seconds']} s with a slow disk, {alone['step_seconds']} without")
+    one = [flag for flag in flags if flag != "--accumulate=auto"]
+    waiting = planned(*one, f"--offload={args.work}", "--offload-bandwidth=0.01,0.01,5")
+    waits = sum(graph["copies"]["exposed_seconds"] for graph in waiting["graphs"] if "copies" in graph)
+    extra = waiting["extra_time_fraction"]
+    check(0 < waits <= extra * waiting["step_seconds"] and waiting["extra_time_bound_fraction"] <= extra, f"{waits} s of waits are extra time: {extra}")
+
+
 def check_refusals(args: argparse.Namespace) -> None:
     model, travel = args.work / "mlp_wide.onnx", [f"--offload={args.work}", COPIES]
 
@@ -157,6 +175,7 @@ def main() -> None:
     check_words(args)
     if not args.quick:
         check_run(args)
+    check_batches(args)
     check_refusals(args)
 
 

@@ -42,6 +42,41 @@ TEST(PlanReportTest, Csv) { expectGolden(toCsv(makeTinyPlan()), "tiny-plan.csv")
 
 TEST(PlanReportTest, Json) { expectGolden(toJson(makeTinyPlan()), "tiny-plan.json"); }
 
+// Tests that extra time is told apart: what is computed again, and with waits for copies all of it beside its bound, which is said
+// once.
+TEST(PlanReportTest, WaitsForCopies) {
+  Plan plan = makeTinyPlan();
+  EXPECT_EQ(waitSecondsOf(plan), 0);
+  EXPECT_EQ(recomputedFractionOf(plan), plan.extraTimeFraction);
+  plan.extraTimeFraction = 0.25; // 0.2 s and 0.05
+  plan.graphs[0].copies = PlannedCopies{64, 64, 0.01, 0.03, 4096};
+  EXPECT_EQ(waitSecondsOf(plan), 0.03);
+  EXPECT_NEAR(recomputedFractionOf(plan), 0.1, 1e-9);
+  const std::string text = renderText(plan, {});
+  EXPECT_THAT(text, HasSubstr("extra time for recomputation: 10.0 % (measured"));
+  EXPECT_THAT(text, HasSubstr("; all in all 25.0 % more time (no plan in this memory takes less "
+                              "than 6.2 %)\n"));
+  EXPECT_EQ(text.find("6.2 %"), text.rfind("6.2 %"));
+  plan.graphs[0].copies->exposedSeconds = 0.05;
+  EXPECT_EQ(recomputedFractionOf(plan), 0);
+  // In three batches, of which the last commits; what another shape waits is not of this step.
+  plan.batchesPerStep = 3;
+  plan.graphs[0].role = GraphRole::Accumulate;
+  plan.graphs.push_back(plan.graphs[0]);
+  plan.graphs.back().role = GraphRole::Commit;
+  EXPECT_DOUBLE_EQ(waitSecondsOf(plan), 0.15);
+  plan.graphs.back().shape = "batch=2";
+  EXPECT_DOUBLE_EQ(waitSecondsOf(plan), 0.1);
+}
+
+// Tests that what takes no memory, as the token of a copy, is not listed at the peak.
+TEST(PlanReportTest, NoTokens) {
+  Plan plan = makeTinyPlan();
+  const size_t listed = liveAtPeak(plan, plan.graphs[0]).size();
+  plan.graphs[0].buffers.push_back(makeBuffer("token", BufferKind::Activation, {0}, 0, 0, 0, 5));
+  EXPECT_EQ(liveAtPeak(plan, plan.graphs[0]).size(), listed);
+}
+
 // Tests that buffers beyond the limit are summed in one row and that the total stays.
 TEST(PlanReportTest, RestIsSummed) {
   ReportOptions options;

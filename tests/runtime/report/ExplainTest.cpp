@@ -135,6 +135,21 @@ TEST(ExplainTest, Recomputation) {
   EXPECT_THAT(explainRecomputation(plan, 10), HasSubstr("Nothing is computed twice"));
 }
 
+// Tests that time computed again is not mixed with waits for copies, and that the bound, on both, is said once.
+TEST(ExplainTest, RecomputationAndCopies) {
+  Plan plan = makeChain();
+  plan.extraTimeBound = 0.15;
+  EXPECT_THAT(explainRecomputation(plan, 10), HasSubstr("500.0 us, 20.0 % more time (no plan in "
+                                                        "this memory takes less than 15.0 %)"));
+  plan.extraTimeFraction = 0.5; // 2 ms and 1, of which half is waited
+  plan.graphs[0].copies = PlannedCopies{100, 100, 0, 0.0005, 4096};
+  const std::string text = explainRecomputation(plan, 10);
+  EXPECT_THAT(text, HasSubstr("500.0 us, 25.0 % more time. Results"));
+  EXPECT_THAT(text, HasSubstr("; all in all 50.0 % more time (no plan in this memory takes less "
+                              "than 15.0 %).\n"));
+  EXPECT_EQ(text.find("15.0 %"), text.rfind("15.0 %"));
+}
+
 // Tests that savings are what is alive at the peak but not in use, and that they add up.
 TEST(ExplainTest, Savings) {
   const Plan plan = makeChain();
