@@ -228,27 +228,6 @@ std::vector<Remedy> inPieces(ModelSteps &steps, const ModelStep &step, const Pla
   return found;
 }
 
-/// A disk beside the arena, where the step fits with it, as far as cuts alone tell: what a plan takes depends on the disk's
-/// speed in its time alone.
-std::optional<Remedy> onDisk(const ModelStep &step, const Plan &plan, const CompileOptions &options,
-                             Bytes budget) {
-  if (options.offload.isAsked() || options.target != "host")
-    return std::nullopt;
-  const Silent silent(step);
-  CostModel costs = step.costs;
-  costs.slow = SlowMemory{{1, 1, 0}, {1, 1, 0}, Bytes{1} << 50};
-  BudgetOptions planning;
-  planning.effort = 0;
-  planning.evaluation = step.evaluation();
-  BudgetPlanner planner(step.module(), costs, step.target(), std::move(planning));
-  constexpr double anyShare = std::numeric_limits<double>::infinity();
-  const std::optional<StepChoice> choice = planner.planInTime(budget, anyShare);
-  return choice ? std::optional(Remedy{plan.arenaBytes - choice->arenaBytes,
-                                       "activations on a disk, which fits: --offload=FOLDER",
-                                       Changes::Nothing})
-                : std::nullopt;
-}
-
 /// What would lower the arena, by what it gains; `inF32` is the smallest arena in f32, where the step is in 16 bits.
 std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &plan,
                              const CompileOptions &options, Bytes budget,
@@ -262,8 +241,6 @@ std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &pla
   if (std::optional<Remedy> narrow = sixteenBits(plan);
       narrow && options.precision == Precision::F32)
     list.push_back(std::move(*narrow));
-  if (std::optional<Remedy> disk = onDisk(step, plan, options, budget))
-    list.push_back(std::move(*disk));
   if (inF32 && *inF32 < plan.arenaBytes)
     list.push_back({plan.arenaBytes - *inF32,
                     absl::StrCat("everything in 32 bits", *inF32 <= budget ? ", which fits" : "",

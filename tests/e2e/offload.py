@@ -75,9 +75,6 @@ def check_network(name: str, args: argparse.Namespace) -> None:
     least = smallest(run(args.stowage, "plan", model, "--memory-budget=64KiB", *flags, code=2))
     with_copies = smallest(run(args.stowage, "plan", model, "--memory-budget=64KiB", *flags, *travel, code=2))
     check(with_copies < least, f"{name}: {with_copies} bytes with copies, {least} with recomputation alone")
-    if name in ("digits_cnn", "char_gpt"):  # where cuts alone find a schedule
-        between = run(args.stowage, "plan", model, f"--memory-budget={least - (least - with_copies) // 4}", *flags, code=2)
-        check("activations on a disk, which fits: --offload=FOLDER" in between, f"{name}: no word of a disk in {between}")
     said = run(args.stowage, "compile", model, "-o", travelling, f"--memory-budget={with_copies}", *flags, *travel)
     check("slow memory: " in said, f"{name}: no word of what travels: {said}")
     for how in ((), ("--poison",), ("--check=early-copies",), ("--check=late-copies",)):
