@@ -2,7 +2,7 @@
 """Runs every command of README.md, docs/running.md and docs/memory-budget.md and compares what they print: documented.py --stowage=PATH --work=DIR.
 
 The commands of the shell blocks run in their order in a scratch folder that holds what they name: model.onnx (a small network for
-the digits), train.npz and test.npz, a packing instance, a schedule problem, models/. Optional parts, `[--flag=a|b]`, are left out in one run and
+the digits), train.npz and test.npz, a packing instance, a schedule problem, models/, a folder disk/. Optional parts, `[--flag=a|b]`, are left out in one run and
 given with their first choice in a second. Training takes two epochs, however many the page says. scripts/*.sh only has to be there:
 they run this very test. What stands below a `$ command` has to be what it prints, line by line, `...` in place of any lines; of an executable, which measures
 times and was trained for less, up to the numbers. The Python blocks are tests/python/test_documented.py's.
@@ -91,6 +91,7 @@ def prepare(stowage: str, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "build/demo").mkdir(parents=True)
     (folder / "bin").mkdir()
+    (folder / "disk").mkdir()
     (folder / "bin/stowage").symlink_to(Path(stowage).resolve())
     (folder / "models").symlink_to(ROOT / "models")
     write_model(folder / "model.onnx")
