@@ -26,6 +26,10 @@ TEST(EvaluatorTest, EveryOpOfTheStepHasARule) {
         op == "stow.batch_norm_max_pool" || op == "stow.batch_norm_max_pool_gradient" ||
         op == "stow.batch_norm_statistics")
       continue;
+    // What an order of them adds.
+    if (op == "stow.copy_out" || op == "stow.await_out" || op == "stow.copy_in" ||
+        op == "stow.await_in")
+      continue;
     EXPECT_TRUE(ruleFor(op)) << op.str();
   }
 }
