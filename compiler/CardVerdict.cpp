@@ -5,6 +5,7 @@
 #include "runtime/host/Arena.h"
 
 #include <absl/strings/str_join.h>
+#include <algorithm>
 
 namespace stow {
 
@@ -58,7 +59,12 @@ void addEager(Verdict &verdict, mlir::MLIRContext &context, const CompileOptions
   program->accumulates = variant.batches > 1;
   const eager::Device device = options.target == "host" ? eager::Device::Cpu : eager::Device::Cuda;
   verdict.eagerBytes = eager::peakOf(*program, options.optimizer, device);
-  if (options.precision != Precision::F32 && !program->isInHalves)
+  const bool trainsHalves = std::ranges::any_of(program->tensors, [](const eager::Tensor &tensor) {
+    return tensor.kind == eager::Tensor::Kind::Parameter && tensor.width == 2;
+  });
+  if (trainsHalves) // where a step here keeps float32
+    verdict.eagerTypes = "16 bits, optimizer state included";
+  else if (options.precision != Precision::F32 && !program->isInHalves)
     verdict.eagerTypes = "float32";
   if (const std::vector<std::string> unknown = eager::unknownOperators(*program); !unknown.empty())
     verdict.eagerNote = "about, as what autograd keeps of these operators is not known here: " +

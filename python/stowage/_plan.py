@@ -31,7 +31,7 @@ class Verdict:
     usable_bytes: int  #: what is left for the arena
     remedies: "list[dict[str, Any]]"  #: text, gain_bytes and changes_results of each
     pytorch_eager_bytes: "int | None" = None  #: what PyTorch eager takes for the same step
-    pytorch_eager_types: str = ""  #: "float32" where that figure is of other types than the step
+    pytorch_eager_types: str = ""  #: which, where that figure is of other types than the step: "float32", or "16 bits, optimizer state included"
     pytorch_eager_note: str = ""  #: what it leaves out
     remedies_of: str = ""  #: the plan that they are about, where it is another one
     remedies_missing: str = ""  #: why another was not looked for

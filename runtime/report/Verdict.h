@@ -25,7 +25,7 @@ struct Verdict {
   Bytes processBytes = 0; ///< what the process takes beside it: as the plan says, else the card
   std::optional<Bytes>
       eagerBytes;         ///< what PyTorch eager takes for the same step, where that is known
-  std::string eagerTypes; ///< "float32" where it is of other types than the step
+  std::string eagerTypes; ///< which, where it is of other types than the step: "float32", ...
   std::string eagerNote;  ///< what that figure leaves out
   Bytes usableBytes = 0;  ///< what the card has for the arena
   /// Where the step does not fit: what would help, the plan that they are about, and why another is missing.
