@@ -55,9 +55,7 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
               const CompileOptions &options) {
   BudgetPlanner &planner = answer.step->planner();
   ModuleOp placed = *answer.choice->placed;
-  const bool travels =
-      llvm::any_of(plan.graphs, [](const GraphPlan &graph) { return graph.copies.has_value(); });
-  if (!options.inSegments && (plan.extraTimeFraction > 0 || travels))
+  if (!options.inSegments && (plan.extraTimeFraction > 0 || travels(plan)))
     plan.extraTimeBound = planner.extraTimeBound(answer.within);
   if (options.profile == "run" && plan.extraTimeFraction > 0)
     noteRuns(plan, planner, placed, options, *steps.backendOf(answer.step->target()));

@@ -1,18 +1,16 @@
 #include "compiler/Offload.h"
 
+#include "runtime/base/CopyPace.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/MemoryFlag.h"
 #include "runtime/format/SlowCopies.h"
 #include "runtime/slow/MeasureFolder.h"
 
-#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
-#include <absl/strings/str_split.h>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
-#include <vector>
 
 namespace stow {
 namespace {
@@ -36,26 +34,12 @@ int64_t microseconds(const schedule::Link &link) {
   return link.latency / static_cast<schedule::Cost>(kMicro);
 }
 
-/// "OUT", "OUT,IN" or "OUT,IN,MICROSECONDS".
-SlowMemory parseBandwidth(const std::string &text) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ',');
-  std::vector<double> numbers;
-  for (const std::string &part : parts)
-    numbers.push_back(parseReal("offload-bandwidth", part));
-  const bool isSpeed = numbers.size() <= 3 && numbers[0] >= 0.001 && numbers[0] <= 1e5 &&
-                       (numbers.size() < 2 || (numbers[1] >= 0.001 && numbers[1] <= 1e5)) &&
-                       (numbers.size() < 3 || (numbers[2] >= 0 && numbers[2] <= 1e6));
-  if (!isSpeed)
-    throw Error::badInput(absl::StrCat(
-        "--offload-bandwidth: expected gigabytes a second out and in, from 0.001 to 100000, and "
-        "perhaps the "
-        "microseconds that a copy takes beside them, as 2.5 or 1.2,2.5 or 1.2,2.5,150; found \"",
-        text, "\""));
+SlowMemory statedBy(const CopySpeed &speed) {
   constexpr double kLatency = 100; // of a copy through a thread and a disk's queue
-  const double latency = numbers.size() > 2 ? numbers[2] : kLatency;
+  const double latency = speed.microseconds.value_or(kLatency);
   SlowMemory slow;
-  slow.out = linkOf(numbers[0], latency);
-  slow.in = linkOf(numbers.size() > 1 ? numbers[1] : numbers[0], latency);
+  slow.out = linkOf(speed.outGigabytes, latency);
+  slow.in = linkOf(speed.inGigabytes, latency);
   return slow;
 }
 
@@ -102,7 +86,7 @@ void addOffloadFlags(CommandLine &line, OffloadOptions &options) {
   line.value("offload-bandwidth", "OUT,IN",
              "gigabytes a second that copies to and from --offload are taken to pass, and perhaps "
              "the microseconds of a copy: 1.2,2.5,150 (default: measured in the folder, now)",
-             [&](const std::string &text) { options.speed = parseBandwidth(text); });
+             [&](const std::string &text) { options.speed = statedBy(parseCopySpeed(text)); });
   line.value("offload-capacity", "BYTES",
              "what may lie in --offload at once (default: what is free there)",
              [&](const std::string &text) {

@@ -69,7 +69,7 @@ public:
   /// Least nanoseconds of a command in any step but the first. The wait for a copy takes time of no processor.
   schedule::Cost least(size_t graph, size_t command) const {
     const CommandTime time = profiles[graph].least(command);
-    const bool waits = program().graphs[graph].commands[command].op == kAwaitCopy;
+    const bool waits = program().graphs[graph].commands[command].op == CommandOp::AwaitCopy;
     const double seconds = threads() == 1 && !waits ? time.processorSeconds : time.seconds;
     return std::max<schedule::Cost>(1, static_cast<schedule::Cost>(1e9 * seconds));
   }

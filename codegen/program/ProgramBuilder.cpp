@@ -341,7 +341,8 @@ private:
       start = buffer.getDefiningOp();
     }
     const bool isStart = start == op;
-    command.op = isStart ? isa<CopyOutOp>(op) ? kCopyOut : kCopyIn : kAwaitCopy;
+    command.op = isStart ? isa<CopyOutOp>(op) ? CommandOp::CopyOut : CommandOp::CopyIn
+                         : CommandOp::AwaitCopy;
     command.name = sourceNameOf(op->getLoc());
     command.operands = {place(context, buffer)};
     const auto next = static_cast<int64_t>(context.copies.size());

@@ -1,7 +1,6 @@
 #include "passes/plan/Halves.h"
 
 #include "ir/StepGraphs.h"
-#include "ir/StowOffloadOps.h"
 #include "passes/plan/Stages.h"
 #include "runtime/base/Error.h"
 
@@ -41,12 +40,6 @@ llvm::StringMap<int64_t> stateOffsets(ModuleOp module) {
   return offsets;
 }
 
-/// Sets an attribute of `last`, bytes, to the larger of the two.
-void takeLarger(StringRef name, ModuleOp first, ModuleOp last) {
-  last->setAttr(name, Builder(last).getI64IntegerAttr(
-                          std::max(bytesAttr(first, name), bytesAttr(last, name))));
-}
-
 } // namespace
 
 StepHalves splitHalves(ModuleOp prepared) {
@@ -82,11 +75,7 @@ StepChoice joinChoices(StepChoice first, StepChoice last, int64_t repeats) {
     return last;
   }
   joinGraphs(*first.placed, *last.placed);
-  for (StringRef bytes :
-       {StringRef(kArenaBytesAttr), StringRef(kLowerBoundAttr), StringRef(kLogicalBoundAttr)})
-    takeLarger(bytes, *first.placed, *last.placed);
-  if (first.placed.get()->hasAttr(kSlowBytesAttr))
-    takeLarger(kSlowBytesAttr, *first.placed, *last.placed);
+  takeLargerBytes(*first.placed, *last.placed);
   runStage(*last.placed, "order", addPlacedChecks);
   return last;
 }

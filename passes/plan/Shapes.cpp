@@ -5,7 +5,6 @@
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowIndexOps.h"
 #include "ir/StowLossOps.h"
-#include "ir/StowOffloadOps.h"
 #include "ir/StowQuantizeOps.h"
 #include "ir/StowShapeOps.h"
 #include "passes/memory/Liveness.h"
@@ -258,11 +257,7 @@ void joinShape(ModuleOp placed, StringRef shape, ModuleOp largest) {
     copy->setAttr(kShapeAttr, builder.getStringAttr(shape));
     builder.insert(copy);
   }
-  for (StringRef bytes : {StringRef(kArenaBytesAttr), StringRef(kLowerBoundAttr),
-                          StringRef(kLogicalBoundAttr), StringRef(kSlowBytesAttr)})
-    if (bytes != kSlowBytesAttr || placed->hasAttr(bytes))
-      largest->setAttr(bytes, builder.getI64IntegerAttr(
-                                  std::max(bytesAttr(placed, bytes), bytesAttr(largest, bytes))));
+  takeLargerBytes(placed, largest);
   runStage(largest, "order", addPlacedChecks);
 }
 

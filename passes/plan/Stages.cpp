@@ -1,9 +1,12 @@
 #include "passes/plan/Stages.h"
 
+#include "ir/StowOffloadOps.h"
 #include "passes/verify/Passes.h"
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/Verifier.h"
+
+#include <algorithm>
 
 using namespace mlir;
 
@@ -16,6 +19,14 @@ void runStage(ModuleOp module, const char *stage,
   addPasses(manager);
   if (failed(manager.run(module)) || failed(verify(module)))
     throw Error::badInput(std::string("compilation stopped in stage ") + stage);
+}
+
+void takeLargerBytes(ModuleOp other, ModuleOp into) {
+  for (StringRef name : {StringRef(kArenaBytesAttr), StringRef(kLowerBoundAttr),
+                         StringRef(kLogicalBoundAttr), StringRef(kSlowBytesAttr)})
+    if (name != kSlowBytesAttr || other->hasAttr(name)) // where nothing travels
+      into->setAttr(name, Builder(into).getI64IntegerAttr(
+                              std::max(bytesAttr(other, name), bytesAttr(into, name))));
 }
 
 void addBindPasses(PassManager &manager) { manager.addPass(createBindStatePass()); }

@@ -32,6 +32,9 @@ mlir::OwningOpRef<mlir::ModuleOp> withPlacesInside(mlir::ModuleOp prepared, cons
 void addSharePasses(mlir::PassManager &manager, const Target &target,
                     Bytes wantedLive = std::numeric_limits<Bytes>::max());
 
+/// Notes in `into`, which is planned beside `other` in one arena, the larger arena, bounds and slow memory of the two.
+void takeLargerBytes(mlir::ModuleOp other, mlir::ModuleOp into);
+
 /// Buffers and workspaces as `target` wants them aligned.
 PackBuffersPassOptions packingFor(const Target &target);
 

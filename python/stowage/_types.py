@@ -74,19 +74,22 @@ def in_float32(program: Any) -> None:
     program._constants = {name: kept(constant) for name, constant in program.constants.items()}
 
 
+def _values(graph: Any) -> "list[Any]":
+    return [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
+
+
 def typed_values(program: Any) -> "list[tuple[Any, str]]":
     """The values of an exporter's file that the module has in 16 bits, with their types."""
     graph, exported = program.model.graph, program.exported_program
     signature = exported.graph_signature
     targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     types = {targets.get(node.name, node.name): (node.meta.get(_PLACE) or {}).get(_TYPE) for node in exported.graph_module.graph.nodes}
-    values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
-    return [(value, types[value.name]) for value in values if types.get(value.name)]
+    return [(value, types[value.name]) for value in _values(graph) if types.get(value.name)]
 
 
 def write_types(program: Any, typed: "list[tuple[Any, str]]") -> None:
     """Lists the values that the module has in 16 bits, by the names that they have now, in the file's metadata."""
     graph = program.model.graph
-    left = {*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)}
+    left = set(_values(graph))
     if listed := [f"{value.name}\t{dtype}" for value, dtype in typed if value in left]:
         graph.metadata_props["stowage.types"] = "\n".join(listed)

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace stow {
 
@@ -19,5 +21,14 @@ struct CopyPace {
   double outBytesPerSecond = 0, inBytesPerSecond = 0;
   double latencySeconds = 0; ///< of each copy beside them
 };
+
+/// How fast copies are said to be.
+struct CopySpeed {
+  double outGigabytes = 0, inGigabytes = 0; ///< a second
+  std::optional<double> microseconds;       ///< of each copy beside them
+};
+
+/// The value of --offload-bandwidth: "OUT", which is that of both, "OUT,IN" or "OUT,IN,MICROSECONDS". Throws Error(BadInput).
+CopySpeed parseCopySpeed(const std::string &text);
 
 } // namespace stow

@@ -168,13 +168,13 @@ std::string renderSum(const Plan &plan) {
     fact("of the process", plan.arenaBytes + plan.outsideArenaBytes, "");
   std::string out = table.text("  ");
   const std::string copies = describeCopies(plan);
-  const bool travels = !copies.empty();
   out +=
       "packing: " + status + "; extra time for recomputation" +
       (hasChoices(plan) ? " and slower calls: " : ": ") + percent(recomputedFractionOf(plan)) +
-      (plan.extraTimeBound > 0 && !travels ? ", lower bound " + percent(plan.extraTimeBound) : "") +
+      (plan.extraTimeBound > 0 && copies.empty() ? ", lower bound " + percent(plan.extraTimeBound)
+                                                 : "") +
       (plan.costSource.empty() ? "" : " (" + printableText(plan.costSource) + ")") + "\n";
-  if (travels)
+  if (!copies.empty())
     out += copies + "\n";
   if (!plan.outsideNote.empty())
     out += "outside the arena: " + printableText(plan.outsideNote, 1000) + "\n";
@@ -223,9 +223,7 @@ std::string renderWorkspaces(const GraphPlan &graph) {
 /// What each shape of a step takes, the largest first.
 std::string renderShapes(const Plan &plan) {
   Table table({false, true, true, true, true});
-  const bool travels = std::ranges::any_of(
-      plan.graphs, [](const GraphPlan &graph) { return graph.copies.has_value(); });
-  table.add({"shape", "bytes", "MiB", "ms per step", travels ? "extra time" : "recomputed"});
+  table.add({"shape", "bytes", "MiB", "ms per step", travels(plan) ? "extra time" : "recomputed"});
   for (const PlannedShape &shape : plan.shapes) {
     table.add({printableText(shape.name, nameWidth), groupDigits(shape.arenaBytes),
                mebibytes(shape.arenaBytes),
@@ -261,6 +259,11 @@ std::string describeReferences(const Plan &plan) {
     append(list, list.empty() ? "" : ", ", count, " ", kind);
   return concat(calls, calls == 1 ? " library call runs" : " library calls run",
                 " reference code, some hundred times slower than the library's other code: ", list);
+}
+
+bool travels(const Plan &plan) {
+  return std::ranges::any_of(plan.graphs,
+                             [](const GraphPlan &graph) { return graph.copies.has_value(); });
 }
 
 double waitSecondsOf(const Plan &plan) {

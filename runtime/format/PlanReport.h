@@ -35,6 +35,9 @@ std::string describeReferences(const Plan &plan);
 /// nothing travels.
 std::string describeCopies(const Plan &plan);
 
+/// Whether something travels to slow memory.
+bool travels(const Plan &plan);
+
 /// How long a step waits for copies, of its extra time; 0 where nothing travels.
 double waitSecondsOf(const Plan &plan);
 

@@ -23,7 +23,7 @@ public:
     copies.resize(static_cast<size_t>(ofCopy + 1) / 2);
     for (size_t i = 0; i < graph.commands.size(); ++i) {
       const Command &command = graph.commands[i];
-      if (command.op == kAwaitCopy)
+      if (command.op == CommandOp::AwaitCopy)
         await(i);
       else if (isOfCopy(command))
         start(i);
@@ -78,7 +78,7 @@ private:
     if (copies[number])
       fail(command, concat("copy ", number, " has started at command ", copies[number]->start));
     SlowCopy copy;
-    copy.isOut = graph.commands[command].op == kCopyOut;
+    copy.isOut = graph.commands[command].op == CommandOp::CopyOut;
     copy.start = command;
     copy.await = never;
     std::tie(copy.offset, copy.bytes) = bufferOf(command);
@@ -145,7 +145,8 @@ private:
 } // namespace
 
 bool isOfCopy(const Command &command) {
-  return command.op == kCopyOut || command.op == kCopyIn || command.op == kAwaitCopy;
+  return command.op == CommandOp::CopyOut || command.op == CommandOp::CopyIn ||
+         command.op == CommandOp::AwaitCopy;
 }
 
 std::vector<SlowCopy> slowCopiesOf(const GraphProgram &graph, Bytes slowBytes) {

@@ -25,9 +25,6 @@ namespace stow {
 /// in use.
 inline constexpr Bytes kSlowAlignment = 4096;
 
-inline constexpr CommandOp kCopyOut = CommandOp::CopyOut, kCopyIn = CommandOp::CopyIn,
-                           kAwaitCopy = CommandOp::AwaitCopy;
-
 struct SlowCopy {
   bool isOut = true;
   size_t start = 0, await = 0; ///< numbers of its two commands

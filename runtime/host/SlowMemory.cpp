@@ -40,7 +40,7 @@ SlowMemory::SlowMemory(const Program &program, const SlowMemoryOptions &options,
 
 CopyStep SlowMemory::stepOf(const Command &command, size_t graph) {
   const auto copy = static_cast<size_t>(command.ints.at("copy").front());
-  return {&lanes, numbers.at(graph).at(copy), command.op != kAwaitCopy};
+  return {&lanes, numbers.at(graph).at(copy), command.op != CommandOp::AwaitCopy};
 }
 
 SlowTraffic SlowMemory::traffic() const {

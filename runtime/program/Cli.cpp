@@ -23,7 +23,6 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
-#include <ranges>
 
 namespace stow {
 
@@ -61,21 +60,9 @@ template <typename Options> void addDataFlags(CommandLine &flags, Options &optio
               store(options.keys.y));
 }
 
-/// "OUT", "OUT,IN" or "OUT,IN,MICROSECONDS", as compile takes it and prints it.
-CopyPace parsePace(const std::string &text) {
-  std::vector<double> numbers;
-  for (const auto part : std::views::split(text, ','))
-    numbers.push_back(parseReal("offload-bandwidth", std::string(part.begin(), part.end())));
-  auto isBandwidth = [](double number) { return number >= 0.001 && number <= 1e5; };
-  if (numbers.empty() || numbers.size() > 3 ||
-      !std::ranges::all_of(numbers | std::views::take(2), isBandwidth) ||
-      (numbers.size() == 3 && !(numbers[2] >= 0 && numbers[2] <= 1e6)))
-    throw Error::badInput("--offload-bandwidth: expected gigabytes a second out and in, from 0.001 "
-                          "to 100000, and perhaps the microseconds that a copy takes beside them, "
-                          "as 2.5 or 1.2,2.5 or 1.2,2.5,150; found \"" +
-                          text + "\"");
-  return {CopyTime::Background, 1e9 * numbers[0], 1e9 * numbers[numbers.size() > 1],
-          numbers.size() > 2 ? 1e-6 * numbers[2] : 0};
+CopyPace paceOf(const CopySpeed &speed) {
+  return {CopyTime::Background, 1e9 * speed.outGigabytes, 1e9 * speed.inGigabytes,
+          1e-6 * speed.microseconds.value_or(0)};
 }
 
 template <typename Options> void addMachineFlags(CommandLine &flags, Options &options) {
@@ -103,7 +90,7 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
       "offload-bandwidth", "OUT[,IN[,US]]",
       "let copies take as long as with these GB/s, and microseconds for each, if not longer; "
       "refused where nothing travels, and with --check",
-      [&](const std::string &text) { options.slow.pace = parsePace(text); });
+      [&](const std::string &text) { options.slow.pace = paceOf(parseCopySpeed(text)); });
   flags.optionalValue("profile", "FILE", "print where the time goes; FILE: in full, too",
                       store(options.profile));
   flags.value("profile-format", "NAME", "of that file: json or perfetto (default: json)",

@@ -78,7 +78,7 @@ Profile::Profile(const GraphProgram &graph, int64_t threads, int64_t steps, cons
       if (candidate.name() == graph.name() && candidate.steps.size() == commands.size())
         planned = &candidate;
   for (const Command &command : graph.commands)
-    if (isOfCopy(command) && command.op != kAwaitCopy) {
+    if (isOfCopy(command) && command.op != CommandOp::AwaitCopy) {
       const auto number = static_cast<size_t>(command.ints.at("copy").front());
       copies.resize(std::max(copies.size(), number + 1));
       const Operand &buffer = command.operands.front();
@@ -162,7 +162,7 @@ std::string Profile::ofCopies() const {
   if (copies.empty())
     return "";
   std::string text = "\n";
-  for (const CommandOp kind : {kCopyOut, kCopyIn}) {
+  for (const CommandOp kind : {CommandOp::CopyOut, CommandOp::CopyIn}) {
     long long count = 0;
     double bytes = 0, ms = 0;
     for (const Copy &copy : copies)
@@ -178,7 +178,7 @@ std::string Profile::ofCopies() const {
   }
   double waited = 0;
   for (size_t i = 0; i < commands.size(); ++i)
-    if (graph.commands[i].op == kAwaitCopy)
+    if (graph.commands[i].op == CommandOp::AwaitCopy)
       waited += perStep(commands[i].seconds);
   text += format("  waiting for them: %.4f ms per step", waited);
   if (planned && planned->copies)

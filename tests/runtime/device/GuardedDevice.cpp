@@ -168,7 +168,7 @@ void GuardedDevice::bind(const Program &program, const ProgramImage &image, Pois
       Guarded &guarded = bound.back();
       if (isCopy) {
         guarded.copy = static_cast<size_t>(command.ints.at("copy").front());
-        guarded.isStart = command.op != kAwaitCopy;
+        guarded.isStart = command.op != CommandOp::AwaitCopy;
       }
       guarded.pages = pagesOf(guarded.allowed);
       guarded.gaps = gapsOf(guarded.pages, guarded.allowed);

@@ -62,7 +62,7 @@ Command copy(CommandOp op, Bytes offset, int64_t number, Bytes slowOffset = 0) {
   command.name = "/relu" + std::to_string(number);
   command.operands = {at(offset)};
   command.ints["copy"] = {number};
-  if (op != kAwaitCopy)
+  if (op != CommandOp::AwaitCopy)
     command.ints["slow_offset"] = {slowOffset};
   return command;
 }
@@ -82,14 +82,21 @@ Program makeProgram() {
   program.slowBytes = 2 * slotBytes;
   program.plan.arenaBytes = arenaBytes;
   GraphProgram graph;
-  graph.commands = {kernel(0, {at(first)}, 1),           copy(kCopyOut, first, 0, 0),
-                    kernel(0, {at(second)}, 1),          copy(kCopyOut, second, 1, slotBytes),
-                    copy(kAwaitCopy, first, 0),          copy(kAwaitCopy, second, 1),
-                    kernel(1, {at(first), at(second)}),  copy(kCopyIn, third, 2, 0),
-                    copy(kCopyIn, second, 3, slotBytes), copy(kAwaitCopy, third, 2),
-                    copy(kCopyOut, third, 4, 0),         copy(kAwaitCopy, third, 4),
-                    copy(kCopyIn, first, 5, 0),          copy(kAwaitCopy, first, 5),
-                    copy(kAwaitCopy, second, 3)};
+  graph.commands = {kernel(0, {at(first)}, 1),
+                    copy(CommandOp::CopyOut, first, 0, 0),
+                    kernel(0, {at(second)}, 1),
+                    copy(CommandOp::CopyOut, second, 1, slotBytes),
+                    copy(CommandOp::AwaitCopy, first, 0),
+                    copy(CommandOp::AwaitCopy, second, 1),
+                    kernel(1, {at(first), at(second)}),
+                    copy(CommandOp::CopyIn, third, 2, 0),
+                    copy(CommandOp::CopyIn, second, 3, slotBytes),
+                    copy(CommandOp::AwaitCopy, third, 2),
+                    copy(CommandOp::CopyOut, third, 4, 0),
+                    copy(CommandOp::AwaitCopy, third, 4),
+                    copy(CommandOp::CopyIn, first, 5, 0),
+                    copy(CommandOp::AwaitCopy, first, 5),
+                    copy(CommandOp::AwaitCopy, second, 3)};
   graph.commands[4].dying = {at(first)};
   graph.commands[5].dying = {at(second)};
   graph.commands[11].dying = {at(third)};
@@ -97,7 +104,7 @@ Program makeProgram() {
   plan.buffers = {planned(first), planned(second), planned(third)};
   for (const Command &command : graph.commands) {
     PlannedStep &step = plan.steps.emplace_back();
-    const bool writes = command.op == CommandOp::Kernel || command.op == kCopyIn;
+    const bool writes = command.op == CommandOp::Kernel || command.op == CommandOp::CopyIn;
     for (const Operand &operand : command.operands)
       (writes ? step.writes : step.reads).push_back(operand.offset / bufferBytes);
   }

@@ -168,7 +168,7 @@ void addCopies(Program &program, const Operand &x, const Operand &logits) {
     command.name = number % 2 == 0 ? "the batch" : "the gradient";
     command.operands = {buffer};
     command.ints["copy"] = {number};
-    if (op != kAwaitCopy)
+    if (op != CommandOp::AwaitCopy)
       command.ints["slow_offset"] = {slowOffset};
     return command;
   };
@@ -178,15 +178,15 @@ void addCopies(Program &program, const Operand &x, const Operand &logits) {
   std::vector<Command> &commands = program.graphs[0].commands;
   const Command forward = commands[0], loss = commands[1], update = commands[2];
   commands = {forward,
-              copy(kCopyOut, x, 0, 0),
+              copy(CommandOp::CopyOut, x, 0, 0),
               loss,
-              copy(kCopyOut, logits, 1, second),
-              copy(kAwaitCopy, x, 0, 0),
-              copy(kAwaitCopy, logits, 1, 0),
-              copy(kCopyIn, x, 2, 0),
-              copy(kCopyIn, logits, 3, second),
-              copy(kAwaitCopy, x, 2, 0),
-              copy(kAwaitCopy, logits, 3, 0),
+              copy(CommandOp::CopyOut, logits, 1, second),
+              copy(CommandOp::AwaitCopy, x, 0, 0),
+              copy(CommandOp::AwaitCopy, logits, 1, 0),
+              copy(CommandOp::CopyIn, x, 2, 0),
+              copy(CommandOp::CopyIn, logits, 3, second),
+              copy(CommandOp::AwaitCopy, x, 2, 0),
+              copy(CommandOp::AwaitCopy, logits, 3, 0),
               update};
   commands[4].dying = {x};
   commands[5].dying = {logits};
