@@ -252,10 +252,10 @@ def _max_batch(source: _Source, budget: Any) -> int:
     return int(found[1])
 
 
-def load(path: Any, seed: int = 0, threads: int = 0, offload: Any = None) -> "Step":
+def load(path: Any, seed: int = 0, threads: int = 0, offload: Any = None, gpu: int = 0) -> "Step":
     """A library that `compile(..., output=path)` or `stowage compile --emit=shared` has written. What travels to slow memory is kept in
-    the folder `offload`, or in that of the compilation."""
-    return Step(Library(path), seed=seed, threads=threads, offload=offload)
+    the folder `offload`, or in that of the compilation. A step for GPUs runs on number `gpu` of its driver's order."""
+    return Step(Library(path), seed=seed, threads=threads, offload=offload, gpu=gpu)
 
 
 class Step:
@@ -265,10 +265,10 @@ class Step:
     """
 
     def __init__(self, library: Library, *, seed: int = 0, threads: int = 0, source: Optional[_Source] = None,
-                 memory_budget: Any = None, offload: Any = None) -> None:  # fmt: skip
+                 memory_budget: Any = None, offload: Any = None, gpu: int = 0) -> None:  # fmt: skip
         self.library = library
         weights, aliases = (source.weights, source.other_names()) if source is not None else (None, ())
-        self.model = Model(library, seed=seed, threads=threads, weights=weights, aliases=aliases, offload=offload)
+        self.model = Model(library, seed=seed, threads=threads, weights=weights, aliases=aliases, offload=offload, gpu=gpu)
         self.plan = Plan(library.plan_json())
         self.batch = library.batch
         # Evaluation runs on the batches that a step is made of.

@@ -27,10 +27,24 @@ std::string nameOfDevice(const Driver &driver, int device) {
   return name;
 }
 
+/// The driver's handle of GPU `number`.
+int chooseGpu(const Driver &driver, int64_t number) {
+  int count = 0, device = 0;
+  driver.require(driver.deviceGetCount(&count), "counting GPUs");
+  if (number < 0 || number >= count)
+    throw Error::badInput(
+        count == 1
+            ? concat("GPU ", number, " is asked for, and the CUDA driver has GPU 0 alone")
+            : concat("GPU ", number, " is asked for, and the CUDA driver has those from 0 to ",
+                     count - 1, " (nvidia-smi lists them; CUDA_VISIBLE_DEVICES hides some)"));
+  driver.require(driver.deviceGet(&device, static_cast<int>(number)), "choosing the GPU");
+  return device;
+}
+
 } // namespace
 
 CudaDevice::CudaDevice(const DeviceOptions &options) : Device(options), driver(openDriver()) {
-  driver.require(driver.deviceGet(&device, 0), "choosing the GPU");
+  device = chooseGpu(driver, options.gpu.value_or(0));
   driver.require(driver.primaryCtxRetain(&context, device), "opening the GPU");
   try {
     enter();

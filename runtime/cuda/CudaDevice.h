@@ -32,8 +32,8 @@ inline constexpr uint64_t kArenaAlignment = 256;
 class CudaDevice : public Device {
 public:
   /// Takes the arena, aligned to kArenaAlignment, and three pinned blocks of options.stagingBytes on
-  /// GPU 0 of the driver's order (CUDA_VISIBLE_DEVICES changes it). Throws Error(BadInput) where there
-  /// is no driver, no GPU or too little free memory, with the sizes.
+  /// GPU options.gpu of the driver's order (CUDA_VISIBLE_DEVICES changes it), or the first. Throws
+  /// Error(BadInput) where there is no driver, no such GPU or too little free memory, with the sizes.
   explicit CudaDevice(const DeviceOptions &options);
   ~CudaDevice() override;
 

@@ -46,6 +46,8 @@ struct DeviceOptions {
   ///< fit in together, a device can take a whole batch while another one runs
   int64_t threads = 1; ///< of the host, for a device that runs on it
   SlowMemoryOptions slow = {};
+  /// Which GPU, by the order of its driver; none: the first. A device that is none refuses it.
+  std::optional<int64_t> gpu = {};
 };
 
 /// What becomes of buffers that die.

@@ -1,5 +1,7 @@
 #include "runtime/host/HostDevice.h"
 
+#include "runtime/base/Concat.h"
+#include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/format/SlowCopies.h"
 #include "runtime/host/Instructions.h"
@@ -34,7 +36,12 @@ struct Reading {
 
 } // namespace
 
-HostDevice::HostDevice(const DeviceOptions &options) : Device(options), arena(options.arenaBytes) {}
+HostDevice::HostDevice(const DeviceOptions &options) : Device(options), arena(options.arenaBytes) {
+  if (options.gpu)
+    throw Error::badInput(concat("GPU ", *options.gpu,
+                                 " is asked for, and this program was compiled for the processor; "
+                                 "leave --gpu out, or compile the model with --target=cuda:CHIP"));
+}
 
 void HostDevice::bind(const Program &program, const ProgramImage &image, Poison poison) {
   useInstructionsOf(program.target);

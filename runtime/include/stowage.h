@@ -117,6 +117,8 @@ typedef struct stowage_options {
   const char *aliases;
   /* The folder for what travels to slow memory, of a model compiled with --offload. NULL: that of the compilation. */
   const char *offload;
+  /* Of a model compiled for GPUs: which one, by its driver's order. 0: the first. Refused by models for the host. */
+  int64_t gpu;
 } stowage_options;
 
 /* What stowage_measure() finds over its samples. Sums of several calls may be added. */

@@ -208,6 +208,8 @@ stowage_status stowage_create(const stowage_options *options, stowage_model **ou
     ExecutorOptions executor{given.threads, given.poison != 0};
     if (given.offload)
       executor.slow.folder = given.offload;
+    if (given.gpu != 0)
+      executor.gpu = given.gpu;
     *out =
         new stowage_model{Instance(program(), embeddedImage(), given.seed, executor,
                                    {given.weights ? given.weights : "", aliasesOf(given.aliases)})};

@@ -36,6 +36,7 @@ struct EvalOptions {
   bool poison = false;
   RunCheck check = RunCheck::None;
   SlowMemoryOptions slow;
+  std::optional<int64_t> gpu;
   bool allowNonFinite = false;
   std::optional<std::string> profile;
   ProfileFormat profileFormat = ProfileFormat::Json;
@@ -70,6 +71,10 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
               "threads (default: as compiled, which is the most, or one per processor if fewer)",
               [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
   flags.flag("poison", "overwrite every buffer when it dies (finds planning errors)",
+  flags.value("gpu", "N",
+              "the GPU to run on, by its driver's order (default: 0); refused by programs for the "
+              "host",
+              [&](const std::string &text) { options.gpu = parseCount("gpu", text, 0); });
              [&] { options.poison = true; });
   flags.value(
       "check", "WHAT",
@@ -229,7 +234,8 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   requireShapes(program, *samples);
   const WeightFiles weights(options.weights);
   const Restoration restoration(program, weights, Restore::Parameters);
-  const ExecutorOptions run{options.threads, options.poison, options.check, options.slow};
+  const ExecutorOptions run{options.threads, options.poison, options.check, options.slow,
+                            options.gpu};
   const bool isStill = program.slowBytes > 0 && !travelsInEvaluation(program);
   if (const std::string flag = flagOfCopies(run); isStill && !flag.empty())
     throw Error::badInput(flag + " is about buffers that travel to slow memory, and in an "

@@ -132,7 +132,7 @@ SlowMemoryOptions slowMemoryOf(const Program &program, const ExecutorOptions &op
 std::unique_ptr<Device> open(const Program &program, int64_t threads,
                              const ExecutorOptions &given) {
   const DeviceOptions options = {program.plan.arenaBytes, stagingBytes(program), threads,
-                                 slowMemoryOf(program, given)};
+                                 slowMemoryOf(program, given), given.gpu};
   auto openIt = [&](const DeviceOptions &wanted) { return openDevice(program.target, wanted); };
   if (given.check == RunCheck::Canaries)
     return std::make_unique<CheckedDevice>(options, openIt);

@@ -39,6 +39,7 @@ struct ExecutorOptions {
   /// Of programs whose buffers travel; its folder, if one is named, in place of the program's. What `check` says
   /// of copies goes before its time.
   SlowMemoryOptions slow = {};
+  std::optional<int64_t> gpu = {}; ///< as DeviceOptions has it
 };
 
 /// The flag of `options` that says something of copies to slow memory; empty: none.

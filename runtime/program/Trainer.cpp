@@ -145,8 +145,9 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     restoration.emplace(program, *resumed, Restore::Everything);
   if (options.initFrom)
     restoration.emplace(program, weights.emplace(*options.initFrom), Restore::Parameters);
-  executor.emplace(program, image,
-                   ExecutorOptions{options.threads, options.poison, options.check, options.slow});
+  executor.emplace(
+      program, image,
+      ExecutorOptions{options.threads, options.poison, options.check, options.slow, options.gpu});
   giveState(*executor, restoration, state.seed, options.quiet);
 
   step.emplace(*executor);

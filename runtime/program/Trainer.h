@@ -30,6 +30,7 @@ struct TrainOptions {
   bool poison = false;
   RunCheck check = RunCheck::None;
   SlowMemoryOptions slow;
+  std::optional<int64_t> gpu; ///< as DeviceOptions has it
   bool quiet = false;
   std::optional<std::string>
       profile; ///< print where the time goes; not empty: write a file there too

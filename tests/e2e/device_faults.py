@@ -127,10 +127,10 @@ class Faults:
         self.args = args
 
     def run(self, command: list[object], expected: int = 0, setting: str = "") -> str:
-        """`setting`: NAME=VALUE of the stand-in."""
+        """`setting`: words NAME=VALUE of the stand-in."""
         environment = {**os.environ, "LD_LIBRARY_PATH": str(self.args.simulated)}
         if setting:
-            environment |= dict([setting.split("=", 1)])
+            environment |= dict(word.split("=", 1) for word in setting.split())
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
         output = done.stdout + done.stderr
         check(done.returncode == expected, f"{setting} {command}: exit code {done.returncode}, expected {expected}\n{output}")
@@ -154,6 +154,18 @@ class Faults:
             for sentence in sentences:
                 check(re.search(sentence, found) is not None, f"{setting}: expected '{sentence}' in: {found}")
             check("error: " in found and not log.exists(), f"{setting}: training had begun: {found}")
+
+    def check_gpu(self, executable: Path, data: Path) -> None:
+        """--gpu reaches the driver, which has two; a third is refused, and so is any by a program for the host."""
+        for flags, device in (((), 0), (("--gpu=1",), 1)):
+            log = self.args.work / "gpus.calls"
+            log.unlink(missing_ok=True)
+            with_log = {"STANDIN_DEVICES": "2", "STANDIN_LOG": str(log)}
+            self.train(executable, data, *flags, setting=" ".join(f"{name}={value}" for name, value in with_log.items()), steps=1)
+            calls = log.read_text()
+            check(f"cuDevicePrimaryCtxRetain device={device}\n" in calls, f"{flags}: no context on GPU {device} in:\n{calls[:2000]}")
+        found = self.train(executable, data, "--gpu=2", expected=1, setting="STANDIN_DEVICES=2")
+        check("GPU 2 is asked for, and the CUDA driver has those from 0 to 1" in found, found)
 
     def check_in_the_middle(self, executable: Path, data: Path) -> None:
         """Of a kernel that fails, and of a GPU that is lost: the save before it is whole, and resumed."""
@@ -234,6 +246,7 @@ def main() -> None:
     host = faults.compile("host", "digits_cnn", 4, "--threads=2", "--optimizer=sgd:lr=0.1,momentum=0.9")
     convolutions = faults.compile("conv", "digits_cnn", 4, "--target=cuda:h100", f"--cudnn={args.simulated}", "--optimizer=adamw:lr=1e-3")
     faults.check_before_training(gpu, data)
+    faults.check_gpu(gpu, data)
     faults.check_in_the_middle(gpu, data)
     faults.check_canaries(gpu, data)
     faults.check_canaries(convolutions, digits)

@@ -299,6 +299,11 @@ class Digits(unittest.TestCase):
         with self.assertRaisesRegex(stowage.StowageError, "--offload is about buffers that travel to slow memory, and of this program none does"):
             stowage.load(self.library, offload=self.folder)
 
+    def test_another_gpu(self) -> None:
+        """The number of a GPU reaches the library: there is none on the host, and one where this runs on a simulated GPU."""
+        with self.assertRaisesRegex(stowage.StowageError, "GPU 1 is asked for, and (this program was compiled for the processor|the CUDA driver has GPU 0 alone)"):
+            stowage.load(self.library, gpu=1)
+
     def test_plan_with_a_disk(self) -> None:
         """What is known of a disk reaches the planner: a step that copies fits where none that computes again does, folder or not."""
         disk = {"offload": self.folder / "missing", "offload_bandwidth": "20,20,5", "offload_capacity": "1GiB"}

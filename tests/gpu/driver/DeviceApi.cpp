@@ -226,6 +226,7 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device) {
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
   return call("cuDevicePrimaryCtxRetain", Needs::Driver, [&](Driver &driver) {
     requireDevice(driver, device);
+    driver.note = stow::concat("device=", device);
     driver.primary.references++;
     *context = &driver.primary;
   });

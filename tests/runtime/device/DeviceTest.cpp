@@ -227,6 +227,30 @@ TEST(OpenDevice, GoesByTheTarget) {
     EXPECT_THROW(openDevice(kinds, target, options), Error) << target;
 }
 
+/// What a device says that is to run on GPU `gpu`.
+template <typename AnyDevice> std::string refusalOfGpu(int64_t gpu) {
+  DeviceOptions options = {arenaBytes, stagingBytes, 1};
+  options.gpu = gpu;
+  try {
+    AnyDevice device(options);
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "none";
+}
+
+// Tests that the host refuses any GPU, and a driver one that it does not have.
+TEST(OpenDevice, RefusesGpusThatAreNotThere) {
+  EXPECT_THAT(refusalOfGpu<host::HostDevice>(0),
+              HasSubstr("GPU 0 is asked for, and this program was compiled for the processor"));
+#ifdef STOWAGE_SIMULATED_GPU
+  EXPECT_EQ(refusalOfGpu<cuda::CudaDevice>(0), "none");
+  for (int64_t gpu : {1, -1})
+    EXPECT_THAT(refusalOfGpu<cuda::CudaDevice>(gpu),
+                HasSubstr("is asked for, and the CUDA driver has GPU 0 alone"));
+#endif
+}
+
 // Tests that the host copies nothing on the way: staging is the place itself.
 TEST(HostDevice, LendsThePlaceItself) {
   host::HostDevice device({arenaBytes, stagingBytes, 1});
