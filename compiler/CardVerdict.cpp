@@ -22,25 +22,36 @@ std::optional<Card> cardAsked(const CompileOptions &options, const std::string &
                         " names none with a known memory; say how much it has: --card=24GiB");
 }
 
+/// With --reserve it says what others take of the card. Throws Error(BadInput) where there is neither a card nor a budget that it is of.
+std::optional<Card> withReserve(std::optional<Card> card, const CompileOptions &options) {
+  if (card && options.reserve)
+    card->systemBytes = *options.reserve;
+  if (!card && options.reserve && reservedOf(options) == 0)
+    throw Error::badInput(
+        "--reserve leaves memory of a card, or of a budget in bytes, to others, and "
+        "neither is known; give --card=24GiB or --memory-budget=BYTES");
+  return card;
+}
+
 } // namespace
 
 std::optional<Card> cardOf(const CompileOptions &options) {
   if (options.card)
-    return options.card;
+    return withReserve(options.card, options);
   if (std::optional<Card> card = chooseBackend(options)->card())
-    return card;
-  return cardAsked(options, options.target);
+    return withReserve(std::move(card), options);
+  return withReserve(cardAsked(options, options.target), options);
 }
 
 std::optional<Card> cardOf(const PlanFile &file, const CompileOptions &options) {
   if (options.card)
-    return options.card;
+    return withReserve(options.card, options);
   if (file.verdict)
-    return file.verdict->card;
+    return withReserve(file.verdict->card, options);
   if (!file.target.empty())
     if (std::optional<Card> card = createBackend({.target = file.target})->card())
-      return card;
-  return cardAsked(options, file.target);
+      return withReserve(std::move(card), options);
+  return withReserve(cardAsked(options, file.target), options);
 }
 
 namespace {

@@ -38,13 +38,14 @@ Error refusalOf(StepAnswer &answer, ModelSteps &steps, const StepQuestion &quest
   BudgetPlanner &planner = answer.step->planner();
   const StepChoice &smallest = planner.smallest(); // may come across more that is refused
   reportRefusals(planner.refusals(), answer.arenaBudget());
+  // A budget that a remedy names is in bytes, of which --reserve is taken.
+  const Bytes reserved = options.reserve.value_or(0) - reservedOf(options);
   std::string text = infeasible(steps, *answer.step, options, answer.arenaBudget(),
-                                question.beside ? question.beside(smallest) : 0)
+                                (question.beside ? question.beside(smallest) : 0) + reserved)
                          .what();
-  if (answer.besideBytes > 0)
-    text += "\nthe budget of " + formatBytesExact(answer.budgetBytes) +
-            " covers the process, of which " + formatBytesExact(answer.besideBytes) +
-            " are outside the arena";
+  if (const std::string covered = coveredBeside(options, answer.budgetBytes, answer.besideBytes);
+      !covered.empty())
+    text += "\n" + covered;
   if (!answer.batchesTried.empty())
     text += "\n--accumulate=auto: no number of batches fits: " + describeTried(answer);
   return Error::infeasible(text);

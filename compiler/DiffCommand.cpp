@@ -25,8 +25,8 @@ int diff(const CommandLine &line, const Request &request) {
         absl::StrCat("expected two files, models, plans or executables, found ", files.size()));
   refuseIdleFlags(line, request.source);
   const std::string &format = request.place.format;
-  if (request.source.options.card && format != "html")
-    throw Error::badInput("--card needs --format=html: the page shows what fits it");
+  if (format != "html")
+    refuseCard(request.source.options);
   const Plan before = planFromAny(files[0], request.source.options),
              after = planFromAny(files[1], request.source.options);
   auto name = [](const std::string &path) {

@@ -317,12 +317,15 @@ void addRemedies(Verdict &verdict, ModelSteps &steps, ModelStep &step,
       return;
     }
   BudgetPlanner &planner = step.planner();
+  const bool coversProcess = options.budgetCovers == BudgetCovers::Process;
   if (const std::optional<StepChoice> choice = planner.plan(limit)) {
     const Plan within = planOf(*choice->placed, step.costs);
     verdict.remedies = remediesOf(plan);
     verdict.remedies.push_back({plan.arenaBytes - within.arenaBytes,
                                 absl::StrCat("values computed again, which fits: --memory-budget=",
-                                             limit, inMoreTime(within, plan)),
+                                             limit + options.reserve.value_or(0) +
+                                                 (coversProcess ? verdict.processBytes : 0),
+                                             inMoreTime(within, plan)),
                                 Changes::Nothing});
     sortRemedies(verdict.remedies);
     return;

@@ -34,15 +34,18 @@ int64_t samplesPerStep(MLIRContext &context, const CompileOptions &options) {
   throw Error::badInput("--accumulate divides the samples of a step; say how many: --batch=N");
 }
 
-/// What --memory-budget covers beside the arena of `choice`. Throws Error(BadInput) where that is not
-/// known.
+/// What --memory-budget covers beside the arena of `choice`: others', and what of the process it is to cover. Throws
+/// Error(BadInput) where that is not known.
 Bytes bytesBeside(const StepChoice &choice, const CompileOptions &options) {
+  const Bytes reserved = reservedOf(options);
+  if (options.budgetCovers == BudgetCovers::Arena)
+    return reserved;
   const Plan plan = describePlan(*choice.placed);
   if (plan.outsideArenaBytes == 0 && options.outside != 0)
     throw Error::badInput(
         "--budget-covers=process needs what the process takes beside the arena: " +
         plan.outsideNote);
-  return plan.outsideArenaBytes + outsideOfCopies(*choice.placed, options);
+  return plan.outsideArenaBytes + outsideOfCopies(*choice.placed, options) + reserved;
 }
 
 BudgetOptions withRefusedPath(BudgetOptions planning, const CompileOptions &options) {
@@ -87,7 +90,7 @@ StepQuestion questionOf(MLIRContext &context, const CompileOptions &options) {
   question.asGiven = options.stopAfter != Form::Program;
   question.times = Times::Asked;
   question.endsEarly = options.endsEarly;
-  if (options.budgetCovers == BudgetCovers::Process)
+  if (options.budgetCovers == BudgetCovers::Process || reservedOf(options) > 0)
     question.beside = [&options](const StepChoice &choice) { return bytesBeside(choice, options); };
   return question;
 }

@@ -441,12 +441,43 @@ void addCompileFlags(CommandLine &line, CompileOptions &options) {
       " is a setting of the optimizer: --optimizer=sgd:lr=0.1,momentum=0.9,weight-decay=1e-4");
 }
 
+Bytes reservedOf(const CompileOptions &options) {
+  return options.memoryBudget && options.memoryBudget->bytes ? options.reserve.value_or(0) : 0;
+}
+
+std::string coveredBeside(const CompileOptions &options, Bytes budget, Bytes beside) {
+  if (beside == 0)
+    return "";
+  const Bytes reserved = reservedOf(options), process = beside - reserved;
+  std::string text = absl::StrCat("the budget of ", formatBytesExact(budget), " covers ");
+  if (process > 0)
+    absl::StrAppend(&text, "the process, of which ", formatBytesExact(process),
+                    " are outside the arena", reserved > 0 ? ", and " : "");
+  if (reserved > 0)
+    absl::StrAppend(&text, formatBytesExact(reserved), " for others, as --reserve says");
+  return text;
+}
+
+void addReserveFlag(CommandLine &line, CompileOptions &options) {
+  line.value("reserve", "BYTES",
+             "memory of the card for others: what --memory-budget in bytes and the card's verdict "
+             "leave free (default: nothing of a budget, of a card what a desktop takes)",
+             [&](const std::string &text) { options.reserve = parseMemoryBytes("reserve", text); });
+}
+
 void addCardFlag(CommandLine &line, CompileOptions &options) {
+  addReserveFlag(line, options);
   line.value(
       "card", "BYTES",
       "memory of the card that the step is to fit, as its maker states it: 24GiB (default: "
       "that of the target's GPU)",
       [&](const std::string &text) { options.card = cardOfSize(parseMemoryBytes("card", text)); });
+}
+
+void refuseCard(const CompileOptions &options) {
+  if (options.card || options.reserve)
+    throw Error::badInput(absl::StrCat(options.card ? "--card" : "--reserve",
+                                       " needs --format=html: the page shows what fits the card"));
 }
 
 void addCardFlags(CommandLine &line, CompileOptions &options) {

@@ -58,6 +58,7 @@ struct CompileOptions {
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
   BudgetCovers budgetCovers = BudgetCovers::Arena;
   OffloadOptions offload;
+  std::optional<Bytes> reserve;       ///< for what else is on the card, if stated
   std::optional<Bytes> outside;       ///< what the process takes beside the arena, if stated
   std::string roofline;               ///< data sheet that weighs plans; empty: the target's
   std::string profile;                ///< "run", a file of measured costs, or empty: roofline
@@ -100,10 +101,22 @@ Allowance allowanceOf(const CompileOptions &options);
 /// Adds the flags of a compilation, which store into `options`.
 void addCompileFlags(CommandLine &line, CompileOptions &options);
 
-/// Adds --card.
+/// What --memory-budget leaves to others: --reserve, of a budget in bytes. One in percent is of the arena, and has nothing of a card in it.
+Bytes reservedOf(const CompileOptions &options);
+
+/// "the budget of ... covers ...", where that is `beside` more than the arena; else empty.
+std::string coveredBeside(const CompileOptions &options, Bytes budget, Bytes beside);
+
+/// Adds --reserve.
+void addReserveFlag(CommandLine &line, CompileOptions &options);
+
+/// Adds --card and --reserve.
 void addCardFlag(CommandLine &line, CompileOptions &options);
 
-/// Adds --card and --fit: of commands that end with one plan.
+/// Throws Error(BadInput) where one of them is given: of commands that speak of a card on their page alone.
+void refuseCard(const CompileOptions &options);
+
+/// Adds these and --fit: of commands that end with one plan.
 void addCardFlags(CommandLine &line, CompileOptions &options);
 
 /// Adds the word that names the model. Throws Error(BadInput) at a second one.

@@ -64,8 +64,8 @@ int frontier(FrontierRequest &request) {
         "--checkpoint" +
         std::string(options.accumulate == kAny ? ", and say how many batches: --accumulate=K"
                                                : ""));
-  if (options.card && request.place.format != "html")
-    throw Error::badInput("--card needs --format=html: the page shows what fits it");
+  if (request.place.format != "html")
+    refuseCard(options);
   const std::optional<Card> card = cardOf(options);
   MLIRContext context;
   prepareContext(context);
@@ -194,12 +194,11 @@ int maxBatch(MaxBatchRequest &request) {
         "stowage max-batch with --budget-covers=process needs --outside=SIZE, what "
         "the process takes beside the arena");
   const bool coversProcess = options.budgetCovers == BudgetCovers::Process;
-  const Bytes beside = coversProcess ? *options.outside : 0;
+  const Bytes beside = (coversProcess ? *options.outside : 0) + reservedOf(options);
   const Bytes budget = *options.memoryBudget->bytes - beside;
   if (budget < 0)
-    throw Error::infeasible(absl::StrCat(
-        "STOW1001: the budget of ", formatBytesExact(*options.memoryBudget->bytes),
-        " covers the process, of which ", formatBytesExact(beside), " are outside the arena"));
+    throw Error::infeasible("STOW1001: " +
+                            coveredBeside(options, *options.memoryBudget->bytes, beside));
   MLIRContext context;
   prepareContext(context);
   if (const std::optional<FixedBatch> fixed = findFixedBatch(context, options))
@@ -258,6 +257,7 @@ Run maxBatchCommand(CommandLine &line) {
              [request](const std::string &text) { request->extraTime = parseShare(text); });
   line.value("limit", "N", "the largest batch tried (default: 1048576)",
              [request](const std::string &text) { request->limit = parseCount("limit", text, 1); });
+  addReserveFlag(line, request->options);
   addCompileFlags(line, request->options);
   addModelWord(line, request->options);
   return [request] { return maxBatch(*request); };

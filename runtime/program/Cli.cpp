@@ -45,6 +45,7 @@ struct EvalOptions {
 struct PlanOptions {
   std::string format = "text";
   std::optional<Card> card;
+  std::optional<Bytes> reserve;
   bool fit = false;
   ReportOptions report;
 };
@@ -70,11 +71,11 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
   flags.value("threads", "N",
               "threads (default: as compiled, which is the most, or one per processor if fewer)",
               [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
-  flags.flag("poison", "overwrite every buffer when it dies (finds planning errors)",
   flags.value("gpu", "N",
               "the GPU to run on, by its driver's order (default: 0); refused by programs for the "
               "host",
               [&](const std::string &text) { options.gpu = parseCount("gpu", text, 0); });
+  flags.flag("poison", "overwrite every buffer when it dies (finds planning errors)",
              [&] { options.poison = true; });
   flags.value(
       "check", "WHAT",
@@ -185,6 +186,9 @@ void addPlanFlags(CommandLine &flags, PlanOptions &options) {
   flags.value(
       "card", "BYTES", "memory of the card that the step is to fit, as its maker states it: 24GiB",
       [&](const std::string &text) { options.card = cardOfSize(parseMemoryBytes("card", text)); });
+  flags.value(
+      "reserve", "BYTES", "of that, what is left to others (default: 512MiB)",
+      [&](const std::string &text) { options.reserve = parseMemoryBytes("reserve", text); });
   flags.flag("fit", "exit with status 2 where the step does not fit --card",
              [&] { options.fit = true; });
 }
@@ -268,10 +272,14 @@ int printPlan(const Program &program, const PlanOptions &options) {
   if (options.fit && !options.card)
     throw Error::badInput(
         "--fit asks whether the step fits a card; say how much memory it has: --card=24GiB");
+  if (options.reserve && !options.card)
+    throw Error::badInput("--reserve is of a card; say how much memory it has: --card=24GiB");
   std::optional<Verdict> verdict;
   std::optional<std::string> text;
   if (options.card) {
-    verdict = judgeAlone(plan, *options.card);
+    Card card = *options.card;
+    card.systemBytes = options.reserve.value_or(card.systemBytes);
+    verdict = judgeAlone(plan, card);
     text = renderJudged(plan, *verdict, options.format, options.report);
   }
   if (!text && options.format == "text")

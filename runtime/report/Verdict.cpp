@@ -55,7 +55,8 @@ std::string renderVerdict(const Verdict &verdict) {
   if (!verdict.eagerNote.empty())
     text += "PyTorch eager: " + printableText(verdict.eagerNote, 1000) + "\n";
   return text + concat("usable: ", formatBytes(verdict.card.bytes), " less ",
-                       formatBytes(verdict.card.systemBytes), " for a desktop or a system and ",
+                       formatBytes(verdict.card.systemBytes),
+                       " for a desktop, a system or what else is there, and ",
                        formatBytes(verdict.processBytes),
                        " for the process beside its arena (docs/memory-budget.md says which are "
                        "estimates)\n");
