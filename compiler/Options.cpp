@@ -273,7 +273,10 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
               "uniform[:bound]",
               [&](const std::string &text) { options.import.init = text; });
   flags.value("freeze", "PATTERNS", "parameters that are not trained, e.g. 'layer1.*'",
-              [&](const std::string &text) { options.import.frozen = splitList(text); });
+              [&](const std::string &text) {
+                for (std::string &pattern : splitList(text))
+                  options.import.frozen.push_back(std::move(pattern));
+              });
   flags.flag("list-parameters",
              "print every tensor of the model, what becomes of it and why, and stop",
              [&] { options.listParameters = true; });

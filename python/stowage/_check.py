@@ -201,11 +201,12 @@ def initializers_of(path: Any) -> "set[str]":
 
 
 def frozen_flags(module: Any, path: Any, optimizer: Any = "sgd") -> "list[str]":
-    """--freeze for the parameters that the module or the optimizer does not train."""
+    """--freeze for the parameters that ask for a gradient and the optimizer does not hold; the file names those that ask for none."""
     held, trained = initializers_of(path), trained_names(optimizer, module)
     frozen = [name for name, parameter in module.named_parameters(remove_duplicate=False)
-              if name not in trained and name in held and parameter.numel()]  # fmt: skip
-    return [f"--freeze={','.join(frozen)}"] if frozen else []
+              if parameter.requires_grad and name not in trained and name in held and parameter.numel()]  # fmt: skip
+    # Several flags, since a single argument of a process ends at 128 KiB.
+    return [f"--freeze={','.join(frozen[i : i + 500])}" for i in range(0, len(frozen), 500)]
 
 
 def _check_parameters(report: CheckReport, module: Any, model: Model, path: Any, frozen: "frozenset[str]" = frozenset()) -> "dict[str, str]":

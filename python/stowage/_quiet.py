@@ -1,6 +1,7 @@
-"""What PyTorch logs while it exports."""
+"""What an export leaves out beside its work: PyTorch's logging, and the garbage collector's passes."""
 
 import contextlib
+import gc
 import logging
 import os
 from typing import Iterator
@@ -27,3 +28,16 @@ def quiet_exporter() -> "Iterator[None]":
     finally:
         for handler in handlers:
             handler.removeFilter(is_kept)
+
+
+@contextlib.contextmanager
+def uncollected() -> "Iterator[None]":
+    """The garbage collector waits. An export makes millions of objects that live as long as its program, and going through all of them
+    again and again took a tenth of the time of a model of 7 billion parameters."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

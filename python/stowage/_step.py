@@ -15,6 +15,7 @@ from ._batches import OtherSizes, rows_of
 from ._configurations import configured, is_configuration, weights_of
 from ._library import Library, Model, StowageError, TensorInfo
 from ._plan import Plan
+from ._quiet import uncollected
 
 
 def _is_module(model: Any) -> bool:
@@ -205,11 +206,12 @@ def plan(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer:
     meta device, or of fake tensors; or a configuration of Transformers, or its file, with (batch, tokens) as example, and with adapters by
     method="lora" or "qlora". `options` are the other flags of `stowage plan` by name: target="cuda:h100", precision="bf16",
     card="24GiB". `plan.verdict` says whether the step fits the card; with fit=True it is DoesNotFit where it does not."""
-    model, example_inputs, options = configured(model, example_inputs, method, options)
-    asks_batch = batch is not None or shapes is not None or accumulate != 1 or any(flag.startswith(("--batch", "--accumulate")) for flag in flags)
-    if dynamic_batch and not asks_batch and _is_module(model):
-        dynamic_batch = not _is_one_sample(example_inputs)
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch, shapes=shapes)
+    with uncollected():
+        model, example_inputs, options = configured(model, example_inputs, method, options)
+        asks_batch = batch is not None or shapes is not None or accumulate != 1 or any(flag.startswith(("--batch", "--accumulate")) for flag in flags)
+        if dynamic_batch and not asks_batch and _is_module(model):
+            dynamic_batch = not _is_one_sample(example_inputs)
+        source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch, shapes=shapes)
     flags = [*_accumulate_flag(accumulate), *_budget_flag(memory_budget), "--format=json"]
     return Plan(_tool.run(["plan", *source.arguments(), *flags], binary))
 

@@ -22,7 +22,7 @@ from ._detached import keep_detached
 from ._functions import define, keep_bounds, translations
 from ._library import StowageError
 from ._lowering import captured_once, traced_once
-from ._quiet import quiet_exporter
+from ._quiet import quiet_exporter, uncollected
 from ._spellings import exportable
 from ._tool import StowageWarning, caller_level
 from ._weightless import has_no_values, in_float32, lacks_weights, on_meta, stored_types, weights_as_inputs, widened, without_value
@@ -435,7 +435,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     def write() -> Any:
         try:
             with training_mode(module), warnings.catch_warnings(), _training_programs(bool(stored)), custom.recorded(), exportable(), \
-                 decisions.replayed(), quiet_exporter(), _buffers.kept_by_exporter(), traced_once(), on_meta(module) if without_values else contextlib.nullcontext():  # fmt: skip
+                 decisions.replayed(), quiet_exporter(), uncollected(), _buffers.kept_by_exporter(), traced_once(), on_meta(module) if without_values else contextlib.nullcontext():  # fmt: skip
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False,

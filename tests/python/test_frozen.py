@@ -102,6 +102,18 @@ def in_int8(weight: torch.Tensor) -> torch.Tensor:
 SETTINGS = {"loss": "cross-entropy", "optimizer": "sgd:lr=0.1", "threads": 2, "check": False}
 
 
+class ManyNames(nn.Module):
+    """Parameters whose names together are longer than one argument of a process may be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ParameterDict({f"part_{i:04}_{'x' * 80}": nn.Parameter(torch.full((8,), 0.01 * i)) for i in range(1600)})
+        self.head = nn.Linear(8, VOCABULARY)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x + torch.stack(list(self.parts.values())).mean(0))
+
+
 class Frozen(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -171,6 +183,13 @@ class Frozen(unittest.TestCase):
             key: value for key, value in SETTINGS.items() if key != "check"})  # fmt: skip
         self.assertEqual(set(of_frozen(plan).values()), {"bf16"})
         self.assertEqual(plan.breakdown["frozen"], 2 * self.stored)
+
+    def test_any_number_that_the_optimizer_leaves_out(self) -> None:
+        module = ManyNames()
+        self.assertGreater(sum(len(name) for name, _ in module.named_parameters()), 128 * 1024)
+        optimizer = torch.optim.SGD(module.head.parameters(), lr=0.1)
+        plan = stowage.plan(module, torch.zeros(4, 8), loss="cross-entropy", optimizer=optimizer)
+        self.assertEqual(set(of_frozen(plan)), {name for name, _ in module.named_parameters() if name.startswith("parts")})
 
     def test_asked_for(self) -> None:
         plan = stowage.plan(self.module, self.ids, loss="cross-entropy", frozen="bf16,norm.*:f32,*.bias:f16")
