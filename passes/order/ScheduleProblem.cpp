@@ -385,7 +385,7 @@ std::vector<schedule::StorageId> stayingStorages(const StepProblem &step) {
 
 unsigned applySchedule(func::FuncOp graph, const StepProblem &step,
                        const schedule::Solution &solution) {
-  return applySchedule(graph, step, schedule::withoutCopies(solution));
+  return applySchedule(graph, step, schedule::withoutCopies(step.problem, solution));
 }
 
 unsigned applySchedule(func::FuncOp graph, const StepProblem &step,

@@ -354,7 +354,7 @@ OwningOpRef<ModuleOp> GraphPlanner::orderedFormOf(const StepChoice &choice) cons
     const StepProblem step = applyTo(*module, *choice.withCopies);
     wanted = schedule::verify(problem, lanesOf(step, *costs.slow), *choice.withCopies).peakBytes;
   } else if (choice.solution) {
-    applyTo(*module, schedule::withoutCopies(*choice.solution));
+    applyTo(*module, schedule::withoutCopies(problem, *choice.solution));
     wanted = wantedLiveOf(*choice.solution);
   }
   runStage(*module, "order",
@@ -419,7 +419,7 @@ Bytes GraphPlanner::liveBytesOf(int index) {
   if (const Bytes *known = findSame(liveBytesOfRow, index))
     return *known;
   OwningOpRef<ModuleOp> module = clone(bound);
-  applyTo(*module, schedule::withoutCopies(row(index)->solution));
+  applyTo(*module, schedule::withoutCopies(problem, row(index)->solution));
   func::FuncOp graph = trainGraph(*module);
   placeInside(graph, target, wantedLiveOf(row(index)->solution));
   shareInPlace(graph);
@@ -579,7 +579,8 @@ Bytes GraphPlanner::wantedLiveOf(const schedule::Solution &solution) const {
 
 StepChoice GraphPlanner::scheduled(const std::string &method, const schedule::Solution &solution,
                                    int64_t packingWork) {
-  return placed(method, schedule::withoutCopies(solution), wantedLiveOf(solution), packingWork);
+  return placed(method, schedule::withoutCopies(problem, solution), wantedLiveOf(solution),
+                packingWork);
 }
 
 StepChoice GraphPlanner::scheduledWithCopies(const schedule::LaneSolution &solution) {

@@ -219,6 +219,81 @@ Lanes generateLanes(uint64_t seed, const Problem &problem) {
   return lanes;
 }
 
+namespace {
+
+Op copyOp(std::string name, OpLane lane, Cost cost, ValueId value) {
+  Op op;
+  op.name = std::move(name);
+  op.lane = lane;
+  (lane == OpLane::In ? op.outputs : op.inputs).push_back(value);
+  op.alternatives = {{cost, 0}};
+  op.recomputable = false;
+  return op;
+}
+
+/// Behind op `at`, which makes something: fetch, update, send.
+void addMoment(Random &random, Problem &problem, OpId at, int number, Bytes bytes) {
+  const ValueId old = problem.addValue(numbered("moment", number), bytes);
+  Op update;
+  update.name = numbered("update", number);
+  update.inputs = {old, problem.ops[at].outputs.front()};
+  update.alternatives = {{random.integer(0, 4), 0}};
+  update.recomputable = false;
+  const bool isInPlace = random.chance(0.4);
+  const ValueId next =
+      isInPlace ? problem.addValueIn(numbered("next", number), problem.values[old].storage)
+                : problem.addValue(numbered("next", number), bytes);
+  update.outputs = {next};
+  if (isInPlace)
+    update.overwrites = {old};
+  else if (random.chance(0.5))
+    update.mayOverwrite = {{next, old}};
+  const Op ops[] = {copyOp(numbered("fetch", number), OpLane::In, random.integer(0, 9), old),
+                    update,
+                    copyOp(numbered("send", number), OpLane::Out, random.integer(0, 9), next)};
+  problem.ops.insert(problem.ops.begin() + at + 1, std::begin(ops), std::end(ops));
+}
+
+/// In front of op `at`: a fetch for it and for a later one.
+void addFrozen(Random &random, Problem &problem, OpId at, int number, Bytes bytes) {
+  const ValueId weight = problem.addValue(numbered("frozen", number), bytes);
+  std::vector<OpId> later;
+  for (size_t op = at + 1; op < problem.ops.size(); ++op)
+    if (problem.ops[op].lane == OpLane::Compute)
+      later.push_back(static_cast<OpId>(op));
+  problem.ops[at].inputs.push_back(weight);
+  if (!later.empty())
+    problem.ops[later[random.below(later.size())]].inputs.push_back(weight);
+  Op fetch = copyOp(numbered("fetch", number), OpLane::In, random.integer(0, 9), weight);
+  fetch.recomputable = true;
+  problem.ops.insert(problem.ops.begin() + at, std::move(fetch));
+}
+
+} // namespace
+
+Problem withTravellingState(uint64_t seed, const Problem &problem, int most) {
+  Random random = randomOf(seed ^ 0x7374617465u);
+  Problem result = problem;
+  result.name += "-state";
+  Bytes largest = 1;
+  for (const Storage &storage : problem.storages)
+    largest = std::max(largest, storage.sizeBytes);
+  std::vector<ValueId> made;
+  for (const Op &op : problem.ops)
+    if (!op.outputs.empty())
+      made.push_back(op.outputs.front());
+  const int64_t count = made.empty() ? 0 : random.integer(1, most);
+  for (int number = 0; number < count; ++number) {
+    const OpId maker = *result.producers()[made[random.below(made.size())]];
+    const Bytes bytes = random.integer(1, largest);
+    if (random.chance(0.5))
+      addMoment(random, result, maker, number, bytes);
+    else
+      addFrozen(random, result, maker, number, bytes);
+  }
+  return result;
+}
+
 Problem generateLayered(uint64_t seed, const LayeredOptions &options) {
   Random random = randomOf(seed ^ 0x6c617965726564u);
   Problem problem;

@@ -32,6 +32,11 @@ Problem unitChainStep(int length);
 /// asked, and now and then a storage that has to stay.
 Lanes generateLanes(uint64_t seed, const Problem &problem);
 
+/// The problem with state in slow memory: up to `most` times, a value that is fetched to be updated
+/// from what an op has made, and sent; or one that is fetched for two ops and never changes, which may
+/// be fetched again. No larger than the largest storage of the problem.
+Problem withTravellingState(uint64_t seed, const Problem &problem, int most);
+
 /// Random layered graphs (after Gagrani et al., "Neural Topological Ordering for Computation
 /// Graphs", 2022, appendix A): layers of random width, random edges between neighbouring layers,
 /// and a given fraction of edges that skip layers; the input order lists layer by layer. With the

@@ -65,6 +65,12 @@ Op parseOp(const JsonNode &node, size_t index, size_t valueCount) {
       op.mayOverwrite.push_back(
           {idIn(pair.element(0), valueCount), idIn(pair.element(1), valueCount)});
     });
+  if (node.has("lane")) {
+    const std::string word = node.text("lane");
+    if (word != wordOf(OpLane::Out) && word != wordOf(OpLane::In))
+      node.at("lane").failExpected("\"out\" or \"in\"");
+    op.lane = word == wordOf(OpLane::Out) ? OpLane::Out : OpLane::In;
+  }
   return op;
 }
 
@@ -428,6 +434,8 @@ std::string printWith(const Problem &problem, const Lanes *lanes) {
       line["may_overwrite"].push_back(Json::array({option.output, option.input}));
     if (!op.recomputable)
       line["recomputable"] = false;
+    if (op.lane != OpLane::Compute)
+      line["lane"] = wordOf(op.lane);
     out += separator + line.dump();
     separator = ",\n  ";
   }

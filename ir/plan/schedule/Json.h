@@ -8,8 +8,9 @@
 //    "ops":      [{"name": "conv", "inputs": [0], "outputs": [1],
 //                  "alternatives": [{"cost": 12, "workspace": 0}, ...],
 //                  "overwrites": [], "may_overwrite": [[output, input], ...],
-//                  "recomputable": true}, ...]}
-// `pinned`, `keep`, `workspace`, `overwrites`, `may_overwrite` and `recomputable` may be left out;
+//                  "recomputable": true, "lane": "in"}, ...]}
+// `pinned`, `keep`, `workspace`, `overwrites`, `may_overwrite`, `recomputable` and `lane` ("in" or
+// "out": copies of state that lies in slow memory) may be left out;
 // `"cost": 12` and `"workspace": 0` on the op itself stand for a single alternative. Ids are
 // indices. Ops are in input order. Costs are integers; `cost_denominator` of them make one
 // `cost_unit`.

@@ -33,9 +33,18 @@ void checkLink(const Link &link, const char *name, Bytes allBytes, size_t storag
 
 Cost Link::duration(Bytes bytes) const { return static_cast<Cost>(exactDuration(*this, bytes)); }
 
-bool Lanes::mayTravel(const Problem &problem, StorageId storage) const {
-  return !problem.storages[storage].pinned && problem.storages[storage].sizeBytes > 0 &&
-         !std::binary_search(stay.begin(), stay.end(), storage);
+std::vector<char> Lanes::mayTravel(const Problem &problem) const {
+  std::vector<char> result;
+  for (const Storage &storage : problem.storages)
+    result.push_back(!storage.pinned && storage.sizeBytes > 0);
+  for (StorageId storage : stay)
+    result[storage] = 0;
+  for (const Op &op : problem.ops)
+    if (op.lane != OpLane::Compute)
+      for (const std::vector<ValueId> *values : {&op.inputs, &op.outputs})
+        for (ValueId value : *values)
+          result[problem.values[value].storage] = 0;
+  return result;
 }
 
 void check(const Problem &problem, const Lanes &lanes) {
@@ -74,11 +83,17 @@ const char *wordOf(Step::Kind kind) {
   return "";
 }
 
-LaneSolution withoutCopies(const Solution &solution) {
+LaneSolution withoutCopies(const Problem &problem, const Solution &solution) {
   LaneSolution result;
   result.steps.reserve(solution.runs.size());
-  for (const Run &run : solution.runs)
+  for (const Run &run : solution.runs) {
     result.steps.push_back({Step::Kind::Run, run.op, run.alternative});
+    const Op &op = problem.ops[run.op];
+    if (op.lane == OpLane::Out)
+      result.steps.push_back({Step::Kind::AwaitOut, op.inputs.front(), 0});
+    else if (op.lane == OpLane::In)
+      result.steps.push_back({Step::Kind::AwaitIn, op.outputs.front(), 0});
+  }
   return result;
 }
 

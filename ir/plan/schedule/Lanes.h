@@ -22,6 +22,13 @@
 // in) to the last that touches it: a run that reads or writes it, the await of a copy out. It takes
 // bytes of slow memory from the start of the copy out to the last await of a copy in.
 //
+// State whose place is slow memory takes part as ops of the two copy lanes (OpLane). To run one starts
+// its copy: a copy out of its input, a copy in that makes its output. Both take what a copy of these
+// bytes takes, whatever the op costs in plain schedules, and both are awaited under the name of the
+// value that is copied. So a step may fetch its optimizer's state just before an update, and send
+// what the update wrote while other ops run. Where state lies in slow memory is its own: it takes no
+// bytes of the capacity.
+//
 // Units: those of Problem; bandwidths in bytes per cost units.
 #pragma once
 
@@ -41,19 +48,21 @@ struct Link {
 
 struct Lanes {
   Link out, in;
-  Bytes slowBytes = 0; ///< capacity of the slow memory
+  Bytes slowBytes = 0; ///< capacity of the slow memory, beside what state takes there
   /// Storages that are never copied, ascending; pinned ones need not be listed.
   std::vector<StorageId> stay;
   bool operator==(const Lanes &) const = default;
 
-  /// Whether buffers of the storage may be copied: not pinned, not listed, not empty.
-  bool mayTravel(const Problem &problem, StorageId storage) const;
+  /// Per storage, whether its buffers may be copied out and in: not pinned, not listed, not empty,
+  /// and nothing that an op of a copy lane fetches or sends.
+  std::vector<char> mayTravel(const Problem &problem) const;
 };
 
 struct Step {
   enum class Kind : int8_t { Run, Out, In, AwaitOut, AwaitIn };
   Kind kind = Kind::Run;
-  int32_t id = 0;          ///< the op that runs; otherwise the value whose buffer is copied
+  int32_t id =
+      0; ///< the op that runs or, of a copy lane, starts; otherwise the value whose buffer is copied
   int32_t alternative = 0; ///< of a run
   bool operator==(const Step &) const = default;
 };
@@ -75,8 +84,8 @@ void check(const Problem &problem, const Lanes &lanes);
 /// What a schedule may take at most, in cost units: a step adds at most 2^56 to the clock, so that sums stay in range.
 inline constexpr Cost mostLaneTime = Cost(1) << 60;
 
-/// The runs of a plain schedule as steps: nothing travels.
-LaneSolution withoutCopies(const Solution &solution);
+/// The runs of a plain schedule as steps. Nothing travels but state, whose copies are awaited at once.
+LaneSolution withoutCopies(const Problem &problem, const Solution &solution);
 
 /// The runs alone, in order.
 Solution runsOf(const LaneSolution &solution);

@@ -36,6 +36,23 @@ OpId Problem::addOp(std::string opName, Cost cost, std::vector<ValueId> inputs,
   return static_cast<OpId>(ops.size()) - 1;
 }
 
+bool Problem::hasLaneOps() const {
+  return std::any_of(ops.begin(), ops.end(),
+                     [](const Op &op) { return op.lane != OpLane::Compute; });
+}
+
+const char *wordOf(OpLane lane) {
+  switch (lane) {
+  case OpLane::Compute:
+    return "compute";
+  case OpLane::Out:
+    return "out";
+  case OpLane::In:
+    return "in";
+  }
+  return "";
+}
+
 std::vector<std::optional<OpId>> Problem::producers() const {
   std::vector<std::optional<OpId>> result(values.size());
   for (size_t op = 0; op < ops.size(); ++op)
@@ -159,6 +176,29 @@ void checkOverwrites(const Problem &problem, const Op &op) {
   }
 }
 
+/// A copy of state: one buffer, and nothing else.
+void checkLane(const Problem &problem, const Op &op) {
+  if (op.lane == OpLane::Compute)
+    return;
+  const bool isOut = op.lane == OpLane::Out;
+  const std::vector<ValueId> &copied = isOut ? op.inputs : op.outputs;
+  const std::string words = absl::StrCat("is a copy ", wordOf(op.lane), " and ");
+  if (copied.size() != 1 || (!isOut && !op.inputs.empty()))
+    fail(op, words + (isOut ? "sends one input; found " + absl::StrCat(op.inputs.size())
+                            : absl::StrCat("makes one output of no input; found ",
+                                           op.outputs.size(), " of ", op.inputs.size())));
+  if (problem.storages[problem.values[copied.front()].storage].pinned)
+    fail(op, words + "its value is in a pinned storage, which stays");
+  if (op.alternatives.size() != 1 || op.alternatives.front().workspaceBytes > 0 ||
+      !op.overwrites.empty() || !op.mayOverwrite.empty())
+    fail(op, words + "has one alternative, without a workspace, and overwrites nothing");
+  if (isOut && op.recomputable)
+    fail(op, words + "runs once; expected \"recomputable\": false");
+  for (ValueId output : op.outputs)
+    if (isOut && problem.sizeOf(output) > 0)
+      fail(op, words + "writes no bytes, but \"" + problem.values[output].name + "\" has some");
+}
+
 void checkOp(const Problem &problem, const Op &op, Cost &costSum) {
   checkIds(problem, op, op.inputs, "input");
   checkIds(problem, op, op.outputs, "output");
@@ -177,6 +217,7 @@ void checkOp(const Problem &problem, const Op &op, Cost &costSum) {
     fail(op, "raises the sum of all costs above 2^56; use a coarser cost unit");
   costSum += largest;
   checkOverwrites(problem, op);
+  checkLane(problem, op);
 }
 
 } // namespace

@@ -66,6 +66,18 @@ struct OverwriteOption {
   bool operator==(const OverwriteOption &) const = default;
 };
 
+/// Where an op runs. In plain schedules all ops run one after the other, whatever their lane.
+///  - Out: the op copies its one input to where state lies in slow memory.
+///  - In: the op copies state from there to its one output. One that is recomputable may fetch again,
+///    as long as nothing is sent to that place.
+/// State that starts and ends a step in slow memory, and beside it is in fast memory only where it is
+/// used, is such a pair of ops, or a fetch alone where no op changes it. Lanes.h says what it means
+/// that copies run beside other ops.
+enum class OpLane : int8_t { Compute, Out, In };
+
+/// As files and messages name it: "compute", "out" or "in".
+const char *wordOf(OpLane lane);
+
 struct Op {
   std::string name;
   std::vector<ValueId> inputs;           ///< without repetition
@@ -77,6 +89,7 @@ struct Op {
   std::vector<ValueId> overwrites;
   std::vector<OverwriteOption> mayOverwrite;
   bool recomputable = true; ///< false: the op runs exactly once
+  OpLane lane = OpLane::Compute;
   bool operator==(const Op &) const = default;
 };
 
@@ -100,6 +113,8 @@ struct Problem {
   /// Adds an op with one alternative and returns its id.
   OpId addOp(std::string opName, Cost cost, std::vector<ValueId> inputs,
              std::vector<ValueId> outputs, Bytes workspaceBytes = 0);
+  /// Whether an op runs on a lane of copies.
+  bool hasLaneOps() const;
 
   Bytes sizeOf(ValueId value) const { return storages[values[value].storage].sizeBytes; }
   /// The op that writes each value, absent for values that exist before position 0.

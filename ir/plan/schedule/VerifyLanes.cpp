@@ -28,10 +28,11 @@ struct AwayCopy {
   bool isWhole = false;        ///< awaited
 };
 
-/// A copy that is not awaited yet.
+/// A copy that is not awaited yet. That of state has a place of its own in slow memory.
 struct Flight {
   int32_t away = none, buffer = none;
   Cost end = 0;
+  bool isOpen() const { return buffer != none; }
 };
 
 class LaneReplayer {
@@ -43,6 +44,13 @@ public:
         valuesIn(problem.storages.size()), timesRun(problem.ops.size(), 0) {
     for (size_t v = 0; v < problem.values.size(); ++v)
       valuesIn[problem.values[v].storage].push_back(static_cast<ValueId>(v));
+    isState.assign(problem.storages.size(), 0);
+    for (const Op &op : problem.ops) {
+      if (op.lane == OpLane::Out)
+        isState[problem.values[op.inputs.front()].storage] = 1;
+      if (op.lane == OpLane::In)
+        isState[problem.values[op.outputs.front()].storage] = 1;
+    }
   }
 
   LaneReplay replay(Bytes budgetBytes) {
@@ -130,7 +138,7 @@ private:
       break;
     }
     if (at.kind != Step::Kind::Out && at.kind != Step::Kind::In)
-      result.ends[step] = now;
+      result.ends[step] = std::max(result.ends[step], now); // that of state: its copy's end
     if (!result.fault && std::max({now, outFree, inFree}) > mostLaneTime)
       fault(step, "ends behind 2^60 cost units; expected a coarser unit of cost");
   }
@@ -140,6 +148,10 @@ private:
       return fault(step, absl::StrCat("alternative ", at.alternative, " does not exist"));
     if (++timesRun[at.id] > 1 && !op.recomputable)
       return fault(step, "runs again, but is not recomputable");
+    if (op.lane == OpLane::Out)
+      return sendState(step, op);
+    if (op.lane == OpLane::In)
+      return fetchState(step, op.outputs.front());
     now += op.alternatives[at.alternative].cost;
     result.computeTime += op.alternatives[at.alternative].cost;
     for (ValueId value : op.inputs) {
@@ -150,6 +162,36 @@ private:
       buffers[bufferOf[value]].last = step;
     }
     write(step, op);
+  }
+
+  /// Starts the copy of an op of the lane out.
+  void sendState(int64_t step, const Op &op) {
+    const ValueId value = op.inputs.front();
+    const int32_t from = bufferOf[value];
+    if (from == none)
+      return fault(step, "sends " + quoted(value) + ", which is not available");
+    if (buffers[from].isArriving)
+      return fault(step, "sends " + quoted(value) + ", whose copy in is not awaited");
+    if (goingOut[value].isOpen())
+      return fault(step, "its last copy out is not awaited");
+    buffers[from].last = step;
+    ++buffers[from].leaving;
+    const StorageId storage = problem.values[value].storage;
+    goingOut[value] = {none, from, copy(step, lanes.out, storage, outFree)};
+    result.bytesOut += problem.storages[storage].sizeBytes;
+    write(step, op);
+  }
+
+  /// Starts the copy of an op of the lane in.
+  void fetchState(int64_t step, ValueId value) {
+    if (comingIn[value].isOpen())
+      return fault(step, "its last copy in is not awaited");
+    const StorageId storage = problem.values[value].storage;
+    const int32_t to = newBuffer(storage, step, false);
+    buffers[to].isArriving = true;
+    bufferOf[value] = to;
+    comingIn[value] = {none, to, copy(step, lanes.in, storage, inFree)};
+    result.bytesIn += problem.storages[storage].sizeBytes;
   }
 
   void write(int64_t step, const Op &op) {
@@ -187,13 +229,14 @@ private:
   void startOut(int64_t step, ValueId value) {
     const StorageId storage = problem.values[value].storage;
     const int32_t from = bufferOf[value];
-    if (problem.storages[storage].pinned || std::ranges::binary_search(lanes.stay, storage))
+    if (problem.storages[storage].pinned || isState[storage] ||
+        std::ranges::binary_search(lanes.stay, storage))
       return fault(step, "its storage has to stay");
     if (from == none)
       return fault(step, "is not in fast memory");
     if (buffers[from].isArriving)
       return fault(step, "its copy in is not awaited");
-    if (goingOut[value].away != none)
+    if (goingOut[value].isOpen())
       return fault(step, "its last copy out is not awaited");
     buffers[from].last = step;
     ++buffers[from].leaving;
@@ -218,7 +261,7 @@ private:
     AwayCopy &away = aways[awayOf[value]];
     if (!away.isWhole)
       return fault(step, "its copy out is not awaited");
-    if (comingIn[value].away != none)
+    if (comingIn[value].isOpen())
       return fault(step, "its last copy in is not awaited");
     const int32_t to = newBuffer(away.storage, step, false);
     buffers[to].isArriving = true;
@@ -241,25 +284,28 @@ private:
 
   void awaitOut(int64_t step, ValueId value) {
     Flight &flight = goingOut[value];
-    if (flight.away == none)
+    if (!flight.isOpen())
       return fault(step, "no copy out has started");
     now = std::max(now, flight.end);
     Buffer &from = buffers[flight.buffer];
     from.last = step;
     --from.leaving;
-    aways[flight.away].last = std::max(aways[flight.away].last, step);
-    aways[flight.away].isWhole = true;
+    if (flight.away != none) {
+      aways[flight.away].last = std::max(aways[flight.away].last, step);
+      aways[flight.away].isWhole = true;
+    }
     flight = {};
   }
 
   void awaitIn(int64_t step, ValueId value) {
     Flight &flight = comingIn[value];
-    if (flight.away == none)
+    if (!flight.isOpen())
       return fault(step, "no copy in has started");
     now = std::max(now, flight.end);
     buffers[flight.buffer].last = step;
     buffers[flight.buffer].isArriving = false;
-    aways[flight.away].last = step;
+    if (flight.away != none)
+      aways[flight.away].last = step;
     flight = {};
   }
 
@@ -273,9 +319,9 @@ private:
       }
     for (size_t v = 0; v < problem.values.size(); ++v) {
       const auto value = static_cast<ValueId>(v);
-      if (goingOut[v].away != none || comingIn[v].away != none) {
+      if (goingOut[v].isOpen() || comingIn[v].isOpen()) {
         result.fault = absl::StrCat("value ", quoted(value), ": a copy ",
-                                    goingOut[v].away != none ? "out" : "in", " is never awaited");
+                                    goingOut[v].isOpen() ? "out" : "in", " is never awaited");
         return;
       }
       if (!problem.values[v].keep)
@@ -368,6 +414,7 @@ private:
   std::vector<int32_t> bufferOf, awayOf;      ///< per value: what holds it now
   std::vector<Flight> goingOut, comingIn;     ///< per value that a step names
   std::vector<int32_t> pinnedBuffer;          ///< per pinned storage
+  std::vector<char> isState;                  ///< per storage: what ops of the copy lanes copy
   std::vector<std::vector<ValueId>> valuesIn; ///< per storage
   std::vector<int32_t> timesRun;
   Cost now = 0, outFree = 0, inFree = 0; ///< of the lanes

@@ -12,6 +12,16 @@ constexpr int64_t kDearest = int64_t(1) << 56;
 
 } // namespace
 
+Cost lowerBoundOfCopies(const Problem &problem, const Lanes &lanes) {
+  Cost out = 0, in = 0;
+  for (const Op &op : problem.ops)
+    if (op.lane == OpLane::Out)
+      out += lanes.out.duration(problem.sizeOf(op.inputs.front()));
+    else if (op.lane == OpLane::In)
+      in += lanes.in.duration(problem.sizeOf(op.outputs.front()));
+  return std::max(out, in);
+}
+
 LaneBound::LaneBound(const Graph &graph, CutBound &cuts, const Lanes &lanes)
     : graph(graph), cuts(cuts), lanes(lanes), leastPeak(graph.baseBytes) {
   Cost total = graph.leastTime;

@@ -25,6 +25,10 @@
 
 namespace stow::schedule {
 
+/// The bound that holds for copies of state (OpLane): each lane copies what its ops copy, once, in no
+/// less time. The graph of a LaneBound has such ops at no cost.
+Cost lowerBoundOfCopies(const Problem &problem, const Lanes &lanes);
+
 class LaneBound {
 public:
   /// `cuts` belongs to the graph; both outlive this. Storages that have to stay are taken for such

@@ -1,14 +1,15 @@
 #include "passes/solvers/schedule/lanes/ChooseAway.h"
 
 #include <algorithm>
-#include <numeric>
 #include <queue>
 
 namespace stow::schedule {
 
 AwayChooser::AwayChooser(const Residency &residency, AwayRule rule)
-    : residency(residency), rule(rule), order(residency.spells.size()) {
-  std::iota(order.begin(), order.end(), 0);
+    : residency(residency), rule(rule) {
+  for (size_t i = 0; i < residency.spells.size(); ++i)
+    if (residency.spells[i].kind == Spell::Kind::Idle)
+      order.push_back(static_cast<int32_t>(i));
   auto weight = [&](int32_t number) -> double {
     const Spell &spell = residency.spells[number];
     const auto time =
@@ -26,10 +27,9 @@ AwayChooser::AwayChooser(const Residency &residency, AwayRule rule)
     }
     return 0;
   };
-  std::vector<double> weights;
-  weights.reserve(order.size());
+  std::vector<double> weights(residency.spells.size(), 0);
   for (int32_t number : order)
-    weights.push_back(weight(number));
+    weights[number] = weight(number);
   std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
     return std::pair(weights[a], a) < std::pair(weights[b], b);
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <queue>
 
 namespace stow::schedule {
@@ -9,14 +10,16 @@ namespace {
 
 class Placer {
 public:
-  Placer(const Residency &residency, const std::vector<int32_t> &away, Bytes budgetBytes)
-      : residency(residency), away(away), budgetBytes(budgetBytes), peaks(residency.bytesAt),
+  Placer(const Residency &residency, const std::vector<int32_t> &idle, Bytes budgetBytes)
+      : residency(residency), budgetBytes(budgetBytes), peaks(residency.bytesAt),
         state(residency.spells.size(), State::Here), whole(residency.groupCount, 0),
         outOf(residency.groupCount, -1) {
-    for (int32_t number : away) {
+    for (int32_t number : idle) {
       const Spell &spell = residency.spells[number];
       peaks.add(spell.from + 1, spell.to - 1, -spell.bytes);
     }
+    std::merge(idle.begin(), idle.end(), residency.copied.begin(), residency.copied.end(),
+               std::back_inserter(away));
     byFrom = away;
     std::sort(byFrom.begin(), byFrom.end(), [&](int32_t a, int32_t b) {
       return std::pair(residency.spells[a].from, a) < std::pair(residency.spells[b].from, b);
@@ -35,9 +38,10 @@ public:
       for (size_t i = first; i < due; ++i) // of what this run reads
         if (state[away[i]] == State::ComesIn)
           result.events.push_back({Step::Kind::AwaitIn, away[i]});
-      if (position < residency.runs())
+      if (position < residency.runs() && !residency.isCopy[position])
         result.events.push_back({Step::Kind::Run, position});
     }
+    awaitSent();
     finish();
     return std::move(result);
   }
@@ -51,7 +55,7 @@ private:
     int32_t earliest = 0;
     for (int32_t number : byFrom) {
       const Spell &spell = residency.spells[number];
-      if (seen[spell.group]++)
+      if (spell.kind != Spell::Kind::Idle || seen[spell.group]++)
         continue;
       earliest = std::max(earliest, spell.ready);
       outs.push_back({number, earliest});
@@ -69,6 +73,15 @@ private:
          ++nextFrom) {
       const int32_t number = byFrom[nextFrom];
       const Spell &spell = residency.spells[number];
+      if (spell.kind == Spell::Kind::Fetch) {
+        state[number] = State::Away;
+        gone.push({spell.to, number});
+        continue;
+      }
+      if (spell.kind == Spell::Kind::Send) {
+        result.events.push_back({Step::Kind::Out, number});
+        outOf[spell.group] = number;
+      }
       if (whole[spell.group] &&
           peaks.peak(position, spell.to - 1) + leavingBytes + spell.bytes <= budgetBytes) {
         state[number] = State::Stayed; // there is room until its reader
@@ -90,9 +103,25 @@ private:
       State &at = state[away[due]];
       if (at != State::Leaving)
         continue;
-      at = State::Stayed; // its room was not needed
+      if (residency.spells[away[due]].kind == Spell::Kind::Send)
+        awaitOut(away[due]); // it is written to again
+      at = State::Stayed;    // its room was not needed
       leavingBytes -= residency.spells[away[due]].bytes;
     }
+  }
+
+  void awaitOut(int32_t number) {
+    const int32_t group = residency.spells[number].group;
+    outOf[group] = number; // what is away until its reader: the copy out is named after it
+    result.events.push_back({Step::Kind::AwaitOut, number});
+    whole[group] = 1;
+  }
+
+  /// Copies of state whose room nobody needed are awaited behind the last run.
+  void awaitSent() {
+    for (int32_t number : leaving)
+      if (state[number] == State::Leaving && residency.spells[number].kind == Spell::Kind::Send)
+        awaitOut(number);
   }
 
   void makeRoom(int32_t position) {
@@ -103,15 +132,12 @@ private:
       if (state[number] != State::Leaving)
         continue;
       const Spell &spell = residency.spells[number];
-      if (!whole[spell.group]) {
-        outOf[spell.group] =
-            number; // what is away until its reader: the copy out is named after it
-        result.events.push_back({Step::Kind::AwaitOut, number});
-      }
-      whole[spell.group] = 1;
+      if (!whole[spell.group])
+        awaitOut(number);
       leavingBytes -= spell.bytes;
       state[number] = State::Away;
-      gone.push({spell.to, number});
+      if (spell.kind == Spell::Kind::Idle)
+        gone.push({spell.to, number});
     }
   }
 
@@ -148,20 +174,21 @@ private:
       if (event.kind == Step::Kind::Run)
         continue;
       const Spell &spell = residency.spells[event.number];
+      const bool isState = spell.kind != Spell::Kind::Idle; // whose place is its own
       if (event.kind == Step::Kind::Out) {
-        slow += spell.bytes;
+        slow += isState ? 0 : spell.bytes;
         result.bytesOut += spell.bytes;
         result.slowPeakBytes = std::max(result.slowPeakBytes, slow);
       } else if (event.kind == Step::Kind::In) {
         result.bytesIn += spell.bytes;
-      } else if (event.kind == Step::Kind::AwaitIn && --readers[spell.group] == 0) {
+      } else if (event.kind == Step::Kind::AwaitIn && --readers[spell.group] == 0 && !isState) {
         slow -= spell.bytes;
       }
     }
   }
 
   const Residency &residency;
-  const std::vector<int32_t> &away; ///< by `to`, as spells are
+  std::vector<int32_t> away; ///< by `to`, as spells are
   const Bytes budgetBytes;
   RangePeak peaks; ///< without what is away, with what has come in ahead
   std::vector<State> state;
@@ -221,12 +248,19 @@ LaneSolution stepsOf(const Residency &residency, const Solution &solution,
                      const Placement &placement) {
   LaneSolution result;
   result.steps.reserve(placement.events.size());
-  for (const Event &event : placement.events)
-    if (event.kind == Step::Kind::Run)
+  for (const Event &event : placement.events) {
+    if (event.kind == Step::Kind::Run) {
       result.steps.push_back(
           {event.kind, solution.runs[event.number].op, solution.runs[event.number].alternative});
+      continue;
+    }
+    const Spell &spell = residency.spells[event.number];
+    const bool isStart = event.kind == Step::Kind::Out || event.kind == Step::Kind::In;
+    if (isStart && spell.kind != Spell::Kind::Idle)
+      result.steps.push_back({Step::Kind::Run, spell.op, 0});
     else
-      result.steps.push_back({event.kind, residency.spells[event.number].value, 0});
+      result.steps.push_back({event.kind, spell.value, 0});
+  }
   return result;
 }
 

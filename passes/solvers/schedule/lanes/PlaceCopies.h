@@ -26,7 +26,7 @@ struct Placement {
   Bytes bytesOut = 0, bytesIn = 0;
 };
 
-/// `away`: spells, ascending, without which the bytes are within `budgetBytes` at every run. A copy
+/// `away`: idle spells, ascending, without which the bytes are within `budgetBytes` at every run. A copy
 /// in starts at most `ahead` before its reader, in the time of runs. O((runs + spells) log runs).
 Placement placeCopies(const Residency &residency, const std::vector<int32_t> &away,
                       Bytes budgetBytes, Cost ahead);

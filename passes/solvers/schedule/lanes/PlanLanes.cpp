@@ -50,6 +50,15 @@ struct Rung {
   std::vector<AwayChooser> choosers;
 };
 
+/// The problem with copies of state that take no time of the compute lane, as bounds need it: runs
+/// are only worth their copies there, of which lowerBoundOfCopies() speaks.
+Problem withFreeCopies(Problem problem) {
+  for (Op &op : problem.ops)
+    if (op.lane != OpLane::Compute)
+      op.alternatives.front().cost = 0;
+  return problem;
+}
+
 /// The best candidate so far.
 struct Best {
   Cost time = kAnyTime;
@@ -63,8 +72,9 @@ struct Best {
 class LanePlanner::Impl {
 public:
   Impl(const Problem &given, PlanOptions planOptions)
-      : problem(given), options(std::move(planOptions)), planner(problem, options), graph(problem),
-        lean(graph), cuts(graph), effort(graph.ops.size(), options.effort) {
+      : problem(given), hasLaneOps(given.hasLaneOps()), options(std::move(planOptions)),
+        planner(problem, options), graph(withFreeCopies(problem)), lean(graph), cuts(graph),
+        effort(graph.ops.size(), options.effort) {
     if (lean.hasAlternatives)
       lean.useLeanestAlternatives(problem);
   }
@@ -79,7 +89,7 @@ public:
     result.leastTime = graph.leastTime;
     LaneBound bound(graph, cuts, lanes);
     result.peakBound = bound.peakBound();
-    result.timeBound = bound.time(budget, effort.laneBoundOps());
+    result.timeBound = timeBound(bound, budget, lanes);
     if (!result.timeBound) {
       result.status = Status::Infeasible;
       return result;
@@ -88,23 +98,27 @@ public:
     std::optional<FrontierRow> plain;
     if (ways == Ways::Recompute || ways == Ways::Both) {
       plain = planner.schedule(budget);
-      if (plain)
+      if (plain && !hasLaneOps)
         result.recomputeTime = best.time = plain->time;
+      else if (plain && ways == Ways::Recompute)
+        result.recomputeTime = best.time =
+            verify(problem, lanes, withoutCopies(problem, plain->solution)).time;
     }
     if (ways != Ways::Recompute)
       search(best, lanes, ways, result);
     if (best.rung)
       fill(result, lanes, stepsOf(best.rung->residency, best.rung->solution, best.placement),
            best.time);
-    else if (plain)
-      fill(result, lanes, withoutCopies(plain->solution), best.time);
+    else if (result.recomputeTime)
+      fill(result, lanes, withoutCopies(problem, plain->solution), best.time);
     return result;
   }
 
   Bytes peakBound(const Lanes &lanes) { return LaneBound(graph, cuts, lanes).peakBound(); }
 
   std::optional<Cost> timeBound(Bytes budget, const Lanes &lanes) {
-    return LaneBound(graph, cuts, lanes).time(budget, effort.laneBoundOps());
+    LaneBound bound(graph, cuts, lanes);
+    return timeBound(bound, budget, lanes);
   }
 
   Bytes peakWithinTime(const LanePlanResult &answer, const Lanes &lanes) {
@@ -113,8 +127,16 @@ public:
   }
 
 private:
+  std::optional<Cost> timeBound(LaneBound &bound, Bytes budget, const Lanes &lanes) const {
+    std::optional<Cost> time = bound.time(budget, effort.laneBoundOps());
+    if (time)
+      *time = std::max(*time, lowerBoundOfCopies(problem, lanes));
+    return time;
+  }
+
   /// What is tried from: orders and cuts, and the planner's answers above the budget. The answers
-  /// below it take no less than recomputation alone within the budget.
+  /// below it take no less than recomputation alone within the budget; with copies of state, which
+  /// recomputation alone waits for, they may.
   std::vector<const Rung *> rungs(Bytes budget, const Lanes &lanes, Ways ways, Cost most) {
     std::map<int, std::unique_ptr<Rung>> &known = ladders[lanes.stay];
     auto make = [&](int key, const Solution &solution) {
@@ -169,7 +191,7 @@ private:
       return;
     for (int percent = 100 - ten; percent > 0; percent -= ten) {
       if (above->residency.runTime() >= most ||
-          percentOf(inputOrderPeak(), percent + ten) <= budget)
+          (!hasLaneOps && percentOf(inputOrderPeak(), percent + ten) <= budget))
         return; // the next ones take longer, or are of no use
       const Rung *below = answer(percent);
       if (!below)
@@ -264,6 +286,7 @@ private:
   }
 
   const Problem problem;
+  const bool hasLaneOps;
   const PlanOptions options;
   Planner planner;
   const Graph graph;

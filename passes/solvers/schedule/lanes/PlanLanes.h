@@ -24,6 +24,11 @@
 // an answer slower, and none is slower than recomputation alone, which is among the candidates.
 // Branches that cannot hold the answer are left out by bounds, which changes nothing.
 //
+// State that lies in slow memory (OpLane) is fetched and sent by ops that every schedule has. The
+// planner without slow memory orders them, as ops that take their cost; here their copies start as
+// early as there is room, and are awaited as late as room allows. Recomputation alone, which waits for
+// each of them, is then no candidate: it is asked for by Ways::Recompute.
+//
 // Canonical budgets are whole percents of the input order's peak (coarser on large problems), so up
 // to one percent of a budget in bytes may be left unused by copies.
 #pragma once
@@ -53,10 +58,11 @@ struct LanePlanResult {
   Cost leastTime = 0; ///< every op once
   Bytes budgetBytes = 0;
   Bytes inputOrderPeak = 0;
-  Bytes peakBound = 0;               ///< no schedule at all has a smaller peak
-  std::optional<Cost> timeBound;     ///< LaneBound; absent if infeasible
-  double gap = 0;                    ///< time / bound - 1
-  std::optional<Cost> recomputeTime; ///< of recomputation alone, if it finds a schedule
+  Bytes peakBound = 0;           ///< no schedule at all has a smaller peak
+  std::optional<Cost> timeBound; ///< LaneBound; absent if infeasible
+  double gap = 0;                ///< time / bound - 1
+  /// Of recomputation alone, if it finds a schedule; where ops copy state, by Ways::Recompute alone.
+  std::optional<Cost> recomputeTime;
 
   Cost bound() const { return timeBound.value_or(leastTime); }
 };

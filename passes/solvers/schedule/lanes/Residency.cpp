@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace stow::schedule {
 namespace {
@@ -15,13 +16,16 @@ struct Holder {
   int32_t begin = 0, last = -1, lastWrite = -1;
   int32_t group = none; ///< of its spells since the last write
   bool fromStart = false;
+  int32_t fetched = none; ///< the spell of its copy in, as long as nothing has touched it
+  int32_t sent = none;    ///< the spell of its copy out, as long as nothing has written to it since
 };
 
 class Walk {
 public:
   Walk(const Problem &problem, const Lanes &lanes, Residency &result)
-      : problem(problem), lanes(lanes), result(result), holderOf(problem.values.size(), none),
-        pinnedHolder(problem.storages.size(), none), valuesIn(problem.storages.size()) {
+      : problem(problem), result(result), holderOf(problem.values.size(), none),
+        mayTravel(lanes.mayTravel(problem)), pinnedHolder(problem.storages.size(), none),
+        valuesIn(problem.storages.size()) {
     for (size_t v = 0; v < problem.values.size(); ++v)
       valuesIn[problem.values[v].storage].push_back(static_cast<ValueId>(v));
   }
@@ -33,17 +37,30 @@ public:
     result.startOf.push_back(0);
     for (int32_t i = 0; i < count; ++i) {
       const Op &op = problem.ops[solution.runs[i].op];
-      run(i, op);
+      const bool isCopy = op.lane != OpLane::Compute;
+      result.isCopy.push_back(isCopy);
+      if (op.lane == OpLane::In)
+        fetch(i, solution.runs[i].op);
+      else if (op.lane == OpLane::Out)
+        send(i, count, solution.runs[i].op);
+      else
+        run(i, op);
       result.startOf.push_back(result.startOf.back() +
-                               op.alternatives[solution.runs[i].alternative].cost);
+                               (isCopy ? 0 : op.alternatives[solution.runs[i].alternative].cost));
     }
     for (size_t v = 0; v < problem.values.size(); ++v)
       if (problem.values[v].keep)
         touch(static_cast<ValueId>(v), count);
+    for (size_t i = 0; i < holders.size(); ++i)
+      if (holders[i].fetched != none) // for nobody
+        arrive(holders[i], result.spells[holders[i].fetched].to);
     addUp(solution);
     std::sort(result.spells.begin(), result.spells.end(), [](const Spell &a, const Spell &b) {
-      return std::tie(a.to, a.from, a.value) < std::tie(b.to, b.from, b.value);
+      return std::tie(a.to, a.from, a.value, a.kind) < std::tie(b.to, b.from, b.value, b.kind);
     });
+    for (size_t i = 0; i < result.spells.size(); ++i)
+      if (result.spells[i].kind != Spell::Kind::Idle)
+        result.copied.push_back(static_cast<int32_t>(i));
   }
 
 private:
@@ -76,14 +93,60 @@ private:
   /// the first run begins, whatever happens later.
   void touch(ValueId value, int32_t position) {
     Holder &holder = holders[holderOf[value]];
+    if (holder.fetched != none)
+      return arrive(holder, position);
     const int32_t from = std::max(holder.last, 0);
-    if (position > from + 1 && lanes.mayTravel(problem, holder.storage)) {
+    if (position > from + 1 && mayTravel[holder.storage]) {
       if (holder.group == none)
         holder.group = result.groupCount++;
       result.spells.push_back({holder.group, from, position, holder.lastWrite + 1,
                                problem.storages[holder.storage].sizeBytes, value});
     }
     holder.last = std::max(holder.last, position);
+  }
+
+  /// The first touch of what is fetched.
+  void arrive(Holder &holder, int32_t position) {
+    result.spells[holder.fetched].to = position;
+    holder.fetched = none;
+    holder.begin = holder.last = position;
+  }
+
+  int32_t newCopy(Spell::Kind kind, OpId op, ValueId value, int32_t from, int32_t to) {
+    Spell spell;
+    spell.group = result.groupCount++;
+    spell.from = from;
+    spell.to = to;
+    spell.ready = from + 1;
+    spell.bytes = problem.sizeOf(value);
+    spell.value = value;
+    spell.kind = kind;
+    spell.op = op;
+    result.spells.push_back(spell);
+    return static_cast<int32_t>(result.spells.size()) - 1;
+  }
+
+  void fetch(int32_t position, OpId op) {
+    const ValueId value = problem.ops[op].outputs.front();
+    int32_t before = -1;
+    if (holderOf[value] != none) {
+      if (holders[holderOf[value]].fetched != none) // for nobody, at its own run
+        touch(value, result.spells[holders[holderOf[value]].fetched].to);
+      before = holders[holderOf[value]].last;
+    }
+    holderOf[value] = newHolder(problem.values[value].storage, position, false);
+    holders[holderOf[value]].fetched = newCopy(Spell::Kind::Fetch, op, value, before, position);
+  }
+
+  void send(int32_t position, int32_t count, OpId op) {
+    const ValueId value = problem.ops[op].inputs.front();
+    if (holders[holderOf[value]].fetched != none)
+      touch(value, position);
+    Holder &holder = holders[holderOf[value]];
+    holder.sent =
+        newCopy(Spell::Kind::Send, op, value, std::max(holder.lastWrite, holder.begin), count + 1);
+    for (ValueId output : problem.ops[op].outputs) // of no bytes
+      holderOf[output] = newHolder(problem.values[output].storage, position, false);
   }
 
   void run(int32_t position, const Op &op) {
@@ -111,6 +174,8 @@ private:
       if (target[o] == none)
         target[o] = newHolder(storage, position, false);
       Holder &holder = holders[target[o]];
+      if (holder.sent != none)
+        result.spells[std::exchange(holder.sent, none)].to = position;
       holder.last = holder.lastWrite = position;
       holder.group = none; // what has been copied out before is not the whole buffer any more
       holderOf[op.outputs[o]] = target[o];
@@ -157,11 +222,12 @@ private:
   };
 
   const Problem &problem;
-  const Lanes &lanes;
   Residency &result;
   std::vector<Holder> holders;
   std::vector<Offer> offers;
-  std::vector<int32_t> holderOf, pinnedHolder;
+  std::vector<int32_t> holderOf;
+  const std::vector<char> mayTravel; ///< per storage
+  std::vector<int32_t> pinnedHolder;
   std::vector<std::vector<ValueId>> valuesIn;
 };
 

@@ -11,13 +11,21 @@
 
 namespace stow::schedule {
 
-/// A spell in which a buffer is not touched, with a run in it at least.
+/// A spell in which a buffer is not touched, with a run in it at least; or a copy of state, which the
+/// schedule runs as an op:
+///  - Fetch: the copy may start behind `from`, the last touch of what was fetched before, or -1; the
+///    first reader is `to`. Until the copy starts there is no buffer.
+///  - Send: the copy may start behind `from`, the last write; the next write is `to`, or runs() + 1
+///    where there is none. The buffer is there until the copy is awaited.
 struct Spell {
+  enum class Kind : int8_t { Idle, Fetch, Send };
   int32_t group = 0;        ///< spells of one group share one copy out
   int32_t from = 0, to = 0; ///< positions around it; `to` may be runs(): the end
   int32_t ready = 0;        ///< the first position at which the copy out may start
   Bytes bytes = 0;
   ValueId value = 0; ///< that is read at `to`: steps name it
+  Kind kind = Kind::Idle;
+  OpId op = 0; ///< of a copy of state
 };
 
 /// A schedule without copies, looked at as what could travel in it.
@@ -30,10 +38,13 @@ public:
   Cost runTime() const { return startOf.back(); }
   Bytes peak() const;
 
-  /// Per run, and behind the last: bytes if nothing travels; what has run before it takes.
+  /// Per run, and behind the last: bytes if nothing travels but state, which is there from its first
+  /// reader to its last writer; what has run before it takes. Copies of state take no time.
   std::vector<Bytes> bytesAt;
   std::vector<Cost> startOf;
-  std::vector<Spell> spells; ///< by `to`, `from` and value
+  std::vector<Spell> spells;   ///< by `to`, `from` and value
+  std::vector<int32_t> copied; ///< spells that are copies of state, ascending
+  std::vector<char> isCopy;    ///< per run: of an op of a copy lane
   int32_t groupCount = 0;
 };
 

@@ -9,6 +9,7 @@
 namespace stow::schedule {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -41,11 +42,13 @@ TEST(LanesTest, RoundsDurationsUp) {
 TEST(LanesTest, KnowsWhatMayTravel) {
   const Problem problem = pair();
   Lanes lanes = slow();
-  EXPECT_TRUE(lanes.mayTravel(problem, 0));
-  EXPECT_FALSE(lanes.mayTravel(problem, 1)) << "empty";
-  EXPECT_FALSE(lanes.mayTravel(problem, 2)) << "pinned";
+  EXPECT_THAT(lanes.mayTravel(problem), ElementsAre(1, 0, 0)) << "what is empty and pinned stays";
+  Problem sent = problem;
+  Op &send = sent.ops[sent.addOp("send", 1, {0}, {})];
+  send.lane = OpLane::Out;
+  EXPECT_THAT(lanes.mayTravel(sent), ElementsAre(0, 0, 0)) << "state has its own copies";
   lanes.stay = {0};
-  EXPECT_FALSE(lanes.mayTravel(problem, 0));
+  EXPECT_THAT(lanes.mayTravel(problem), ElementsAre(0, 0, 0));
 }
 
 TEST(LanesTest, RefusesMalformedLanes) {
@@ -73,8 +76,10 @@ TEST(LanesTest, RefusesMalformedLanes) {
 
 TEST(LanesTest, GoThroughJson) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
-    const Problem problem = generate(seed);
+    const Problem problem =
+        seed % 2 ? generate(seed) : withTravellingState(seed, generate(seed), 3);
     const Lanes lanes = generateLanes(seed, problem);
+    check(problem);
     check(problem, lanes);
     const std::string text = print(problem, lanes);
     const ProblemFile read = parseFile(text);

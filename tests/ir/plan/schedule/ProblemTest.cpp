@@ -89,6 +89,41 @@ TEST(ProblemTest, RejectsUnknownIdsAndNegativeFigures) {
   EXPECT_THAT(fault(problem), HasSubstr("storage 9 does not exist"));
 }
 
+// Tests that a copy of state is a copy and nothing else.
+TEST(ProblemTest, RejectsMalformedCopiesOfState) {
+  auto with = [](OpLane lane, auto change) {
+    Problem problem;
+    const ValueId x = problem.addValue("x", 4);
+    problem.addValue("y", 4);
+    problem.addPinned("w", 4);
+    problem.addOp("x", 1, {}, {x});
+    Op copy;
+    copy.name = "copy";
+    copy.alternatives = {{1, 0}};
+    copy.recomputable = false;
+    copy.lane = lane;
+    (lane == OpLane::Out ? copy.inputs : copy.outputs).push_back(lane == OpLane::Out ? x : 1);
+    change(copy);
+    problem.ops.push_back(copy);
+    return fault(problem);
+  };
+  for (OpLane lane : {OpLane::Out, OpLane::In})
+    EXPECT_EQ(with(lane, [](Op &) {}), "");
+  EXPECT_THAT(with(OpLane::Out, [](Op &op) { op.inputs = {}; }),
+              HasSubstr("op \"copy\": is a copy out and sends one input; found 0"));
+  EXPECT_THAT(with(OpLane::Out, [](Op &op) { op.inputs = {2}; }), HasSubstr("in a pinned storage"));
+  EXPECT_THAT(with(OpLane::Out, [](Op &op) { op.outputs = {1}; }),
+              HasSubstr("writes no bytes, but \"y\" has some"));
+  EXPECT_THAT(with(OpLane::Out, [](Op &op) { op.recomputable = true; }), HasSubstr("runs once"));
+  EXPECT_THAT(with(OpLane::In, [](Op &op) { op.inputs = {0}; }),
+              HasSubstr("makes one output of no input; found 1 of 1"));
+  EXPECT_THAT(with(OpLane::In, [](Op &op) { op.outputs = {}; }), HasSubstr("found 0 of 0"));
+  EXPECT_THAT(with(OpLane::In, [](Op &op) { op.alternatives.push_back({2, 0}); }),
+              HasSubstr("has one alternative"));
+  EXPECT_THAT(with(OpLane::In, [](Op &op) { op.alternatives[0].workspaceBytes = 1; }),
+              HasSubstr("without a workspace"));
+}
+
 TEST(ProblemTest, RejectsSumsThatOverflow) {
   Problem problem = line();
   problem.storages[0].sizeBytes = int64_t(1) << 56;

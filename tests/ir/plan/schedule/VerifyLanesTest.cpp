@@ -228,6 +228,82 @@ TEST(VerifyLanesTest, GrantsCreditsOnlyBehindCopies) {
   EXPECT_THAT(read.bytesAt, ElementsAre(8, 12, 12, 14, 14, 11));
 }
 
+/// A moment m of 8 bytes lies in slow memory: fetched, written over with the gradient g of 4 bytes, and sent; z is work beside.
+struct Moment {
+  Problem problem;
+  ValueId g = problem.addValue("g", 4), m = problem.addValue("m", 8),
+          next = problem.addValueIn("next", problem.values[m].storage),
+          z = problem.addValue("z", 1);
+  Moment() {
+    problem.addOp("g", 10, {}, {g});
+    Op &fetch = problem.ops[problem.addOp("fetch", 70, {}, {m})];
+    fetch.lane = OpLane::In;
+    fetch.recomputable = false;
+    problem.ops[problem.addOp("update", 1, {m, g}, {next})].overwrites = {m};
+    Op &send = problem.ops[problem.addOp("send", 70, {next}, {})];
+    send.lane = OpLane::Out;
+    send.recomputable = false;
+    problem.addOp("z", 5, {}, {z});
+    check(problem);
+  }
+};
+
+// Tests state that starts and ends in slow memory, where it takes nothing of the capacity:
+//   compute  gggggggggg|u|zzzzz
+//   in       [fetch 4]
+//   out                  [send 2]
+TEST(VerifyLanesTest, CopiesState) {
+  const Moment o;
+  Lanes none = lanes();
+  none.slowBytes = 0;
+  const LaneReplay beside = verify(
+      o.problem, none, {{run(1), run(0), awaitIn(o.m), run(2), run(3), run(4), awaitOut(o.next)}});
+  EXPECT_EQ(beside.fault, std::nullopt);
+  EXPECT_THAT(beside.bytesAt, ElementsAre(8, 12, 12, 12, 8, 9, 8));
+  EXPECT_THAT(beside.begins, ElementsAre(0, 0, 10, 10, 11, 11, 16));
+  EXPECT_THAT(beside.ends, ElementsAre(4, 10, 10, 11, 13, 16, 16));
+  EXPECT_EQ(beside.time, 16);
+  EXPECT_EQ(beside.computeTime, 16);
+  EXPECT_EQ(beside.copyTime, 6);
+  EXPECT_EQ(beside.bytesIn, 8);
+  EXPECT_EQ(beside.bytesOut, 8);
+  EXPECT_EQ(beside.slowPeakBytes, 0);
+  const LaneReplay behind =
+      verify(o.problem, none, withoutCopies(o.problem, inputOrder(o.problem)));
+  EXPECT_EQ(behind.fault, std::nullopt);
+  EXPECT_EQ(behind.time, 10 + 4 + 1 + 2 + 5);
+  EXPECT_EQ(behind.peakBytes, 12);
+}
+
+TEST(VerifyLanesTest, RefusesBrokenCopiesOfState) {
+  const Moment o;
+  const std::vector<Broken> all = {
+      {{run(0), run(2)}, "step 1, run \"update\": reads \"m\", which is not available"},
+      {{run(0), run(1), run(2)}, "reads \"m\", whose copy in is not awaited"},
+      {{run(0), run(3)}, "step 1, run \"send\": sends \"next\", which is not available"},
+      {{run(1), awaitIn(o.m), run(1)}, "runs again, but is not recomputable"},
+      {{run(1), awaitIn(o.m), out(o.m)}, "out \"m\": its storage has to stay"},
+      {{run(0), run(1), awaitIn(o.m), run(2), run(4)}, "op \"send\" never runs"},
+      {{run(0), run(1), awaitIn(o.m), run(2), run(3), run(4)}, "a copy out is never awaited"},
+  };
+  for (const Broken &broken : all) {
+    const LaneReplay found = verify(o.problem, lanes(), {broken.steps});
+    ASSERT_TRUE(found.fault) << broken.fault;
+    EXPECT_THAT(*found.fault, HasSubstr(broken.fault));
+  }
+  Problem again = o.problem; // writes over what is on its way
+  const ValueId last = again.addValueIn("last", again.values[o.next].storage);
+  again.ops[again.addOp("clear", 1, {o.next}, {last})].overwrites = {o.next};
+  EXPECT_THAT(
+      *verify(again, lanes(), {{run(0), run(1), awaitIn(o.m), run(2), run(3), run(5)}}).fault,
+      HasSubstr("run \"clear\": writes \"last\" beneath a copy out that is not awaited"));
+  Problem twice =
+      o.problem; // what may be fetched again is fetched when the last copy has been awaited
+  twice.ops[1].recomputable = true;
+  EXPECT_THAT(*verify(twice, lanes(), {{run(1), run(1)}}).fault,
+              HasSubstr("its last copy in is not awaited"));
+}
+
 // Tests on random problems that without copies both checkers say the same.
 TEST(VerifyLanesTest, AgreesWithTheCheckerWithoutLanes) {
   for (uint64_t seed = 1; seed <= test::cases(2000u); ++seed) {
@@ -237,13 +313,14 @@ TEST(VerifyLanesTest, AgreesWithTheCheckerWithoutLanes) {
       order.runs.insert(order.runs.begin() + static_cast<int64_t>(seed % order.runs.size()),
                         order.runs[seed % 2]);
     const Replay plain = verify(problem, order);
-    const LaneReplay steps = verify(problem, generateLanes(seed, problem), withoutCopies(order));
+    const LaneReplay steps =
+        verify(problem, generateLanes(seed, problem), withoutCopies(problem, order));
     ASSERT_EQ(plain.fault.has_value(), steps.fault.has_value()) << "seed " << seed;
     if (plain.fault)
       continue;
     ASSERT_EQ(plain.bytesAt, steps.bytesAt) << "seed " << seed;
     ASSERT_EQ(plain.time, steps.time) << "seed " << seed;
-    ASSERT_EQ(runsOf(withoutCopies(order)), order);
+    ASSERT_EQ(runsOf(withoutCopies(problem, order)), order);
   }
 }
 

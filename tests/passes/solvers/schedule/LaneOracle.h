@@ -12,9 +12,9 @@
 namespace stow::schedule {
 
 /// Small and plain enough for LaneOracle: every value in a storage of its own that is not pinned,
-/// one alternative, nothing overwritten, all recomputable.
+/// one alternative, nothing overwritten, all recomputable but copies of state and what reads them.
 inline bool isPlainAndTiny(const Problem &problem) {
-  if (problem.ops.empty() || problem.ops.size() > 8 || problem.values.size() > 8 ||
+  if (problem.ops.empty() || problem.ops.size() > 9 || problem.values.size() > 9 ||
       problem.storages.size() != problem.values.size())
     return false;
   for (size_t v = 0; v < problem.values.size(); ++v)
@@ -22,7 +22,7 @@ inline bool isPlainAndTiny(const Problem &problem) {
       return false;
   for (const Op &op : problem.ops)
     if (op.alternatives.size() != 1 || !op.overwrites.empty() || !op.mayOverwrite.empty() ||
-        !op.recomputable)
+        (!op.recomputable && !problem.hasLaneOps()))
       return false;
   return true;
 }
@@ -32,7 +32,7 @@ inline bool isPlainAndTiny(const Problem &problem) {
 class LaneOracle {
 public:
   LaneOracle(const Problem &problem, const Lanes &lanes, Bytes budget)
-      : problem(problem), lanes(lanes), budget(budget) {}
+      : problem(problem), lanes(lanes), budget(budget), mayTravel(lanes.mayTravel(problem)) {}
 
   /// The least time of any schedule; absent if there is none. `most` states are looked at; where
   /// that is not enough, `isComplete` is false and the result means nothing.
@@ -78,7 +78,7 @@ private:
   void reach(State state, Cost now) {
     for (size_t v = 0; v < state.fast.size(); ++v) { // to await what has ended costs nothing
       if (state.slow[v] == Moving && state.outEnd[v] == 0)
-        state.slow[v] = Here;
+        state.slow[v] = arrivedIn(v);
       if (state.fast[v] == Moving && state.inEnd[v] == 0)
         state.fast[v] = Here;
     }
@@ -89,6 +89,9 @@ private:
     states.push_back(std::move(state));
     queue.push({now, states.size() - 1});
   }
+
+  /// State that was sent is where it belongs, and no copy to fetch.
+  Place arrivedIn(size_t v) const { return mayTravel[v] ? Here : Gone; }
 
   static void pass(State &state, Cost time) {
     for (std::vector<Cost> *ends : {&state.outEnd, &state.inEnd})
@@ -105,6 +108,13 @@ private:
     return sum;
   }
 
+  Bytes slowBytesIn(const std::vector<int8_t> &memory) const {
+    Bytes sum = 0;
+    for (size_t v = 0; v < memory.size(); ++v)
+      sum += memory[v] != Gone && mayTravel[v] ? problem.storages[v].sizeBytes : 0;
+    return sum;
+  }
+
   bool isDone(const State &state) const {
     for (size_t v = 0; v < state.fast.size(); ++v)
       if (state.slow[v] == Moving || state.fast[v] == Moving ||
@@ -118,8 +128,7 @@ private:
     for (size_t i = 0; i < problem.ops.size(); ++i)
       runOp(state, now, i);
     for (size_t v = 0; v < state.fast.size(); ++v)
-      if (lanes.mayTravel(problem, static_cast<StorageId>(v)))
-        copy(state, now, v);
+      copy(state, now, v);
     for (size_t v = 0; v < state.fast.size(); ++v) {
       // Buffers are given up only where something else wants their room.
       if (lacksFast && state.fast[v] == Here && state.slow[v] != Moving) {
@@ -137,16 +146,28 @@ private:
 
   void runOp(const State &state, Cost now, size_t number) {
     const Op &op = problem.ops[number];
+    const bool isAgain = state.done >> number & 1;
     for (ValueId input : op.inputs)
       if (state.fast[input] != Here)
         return;
+    if (isAgain && !op.recomputable)
+      return;
     State next = state;
+    if (op.lane == OpLane::Out) {
+      const ValueId sent = op.inputs.front();
+      next.slow[sent] = Moving;
+      next.outEnd[sent] = next.outFree = state.outFree + lanes.out.duration(problem.sizeOf(sent));
+      next.done |= 1u << number;
+      return reach(next, now);
+    }
+    if (op.lane == OpLane::In)
+      return fetchState(state, now, number);
     for (ValueId output : op.outputs) {
       if (state.fast[output] != Gone)
         return; // a second run serves nobody
       next.fast[output] = Here;
     }
-    if (op.outputs.empty() && (state.done >> number & 1))
+    if (op.outputs.empty() && isAgain)
       return;
     if (bytesIn(next.fast) + op.alternatives[0].workspaceBytes > budget) {
       lacksFast = true;
@@ -157,19 +178,33 @@ private:
     reach(next, now + op.alternatives[0].cost);
   }
 
+  void fetchState(const State &state, Cost now, size_t number) {
+    const ValueId value = problem.ops[number].outputs.front();
+    if (state.fast[value] != Gone)
+      return;
+    State next = state;
+    next.fast[value] = Moving;
+    next.inEnd[value] = next.inFree = state.inFree + lanes.in.duration(problem.sizeOf(value));
+    next.done |= 1u << number;
+    if (bytesIn(next.fast) <= budget)
+      reach(next, now);
+    else
+      lacksFast = true;
+  }
+
   void copy(const State &state, Cost now, size_t v) {
     const Bytes bytes = problem.storages[v].sizeBytes;
     State next = state;
-    if (state.fast[v] == Here && state.slow[v] == Gone) {
+    if (mayTravel[v] && state.fast[v] == Here && state.slow[v] == Gone) {
       next.slow[v] = Moving;
       next.outEnd[v] = next.outFree = state.outFree + lanes.out.duration(bytes);
-      if (bytesIn(next.slow) <= lanes.slowBytes)
+      if (slowBytesIn(next.slow) <= lanes.slowBytes)
         reach(next, now);
       else
         lacksSlow = true;
     } else if (state.slow[v] == Moving) {
       pass(next, state.outEnd[v]);
-      next.slow[v] = Here;
+      next.slow[v] = arrivedIn(v);
       reach(next, now + state.outEnd[v]);
     } else if (state.fast[v] == Moving) {
       pass(next, state.inEnd[v]);
@@ -188,6 +223,7 @@ private:
   const Problem &problem;
   const Lanes &lanes;
   const Bytes budget;
+  const std::vector<char> mayTravel;         ///< per value
   bool lacksFast = false, lacksSlow = false; ///< room for something, in the state at hand
   std::map<State, Cost> best;
   std::vector<State> states;

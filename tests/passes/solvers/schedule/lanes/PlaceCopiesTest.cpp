@@ -71,6 +71,43 @@ TEST(ResidencyTest, FindsIdleSpells) {
   EXPECT_THAT(residency.startOf, ElementsAre(0, 1, 3, 6, 10));
 }
 
+// Tests the copies of state: m has no buffer before its reader, and its copy out may start behind the
+// update. What is fetched again comes behind the last touch.
+TEST(ResidencyTest, KnowsCopiesOfState) {
+  Problem problem;
+  const ValueId g = problem.addValue("g", 4), m = problem.addValue("m", 8),
+                next = problem.addValueIn("next", problem.values[m].storage);
+  Op &fetch = problem.ops[problem.addOp("fetch", 5, {}, {m})];
+  fetch.lane = OpLane::In;
+  problem.addOp("g", 1, {m}, {g});
+  problem.ops[problem.addOp("update", 2, {m, g}, {next})].overwrites = {m};
+  Op &send = problem.ops[problem.addOp("send", 7, {next}, {})];
+  send.lane = OpLane::Out;
+  send.recomputable = false;
+  const Solution solution = {{{0, 0}, {1, 0}, {0, 0}, {2, 0}, {3, 0}}};
+  const Residency residency(problem, anything(problem, 2), solution);
+  EXPECT_THAT(residency.bytesAt, ElementsAre(0, 12, 4, 12, 0, 0));
+  EXPECT_THAT(residency.startOf, ElementsAre(0, 0, 1, 1, 3, 3));
+  EXPECT_THAT(residency.isCopy, ElementsAre(1, 0, 1, 0, 1));
+  EXPECT_THAT(residency.copied, ElementsAre(0, 2, 3));
+  const auto isSpell = [](Spell::Kind kind, int32_t from, int32_t to, ValueId value, OpId op) {
+    return ::testing::AllOf(::testing::Field(&Spell::kind, kind),
+                            ::testing::Field(&Spell::from, from), ::testing::Field(&Spell::to, to),
+                            ::testing::Field(&Spell::value, value),
+                            ::testing::Field(&Spell::op, op));
+  };
+  EXPECT_THAT(residency.spells, ElementsAre(isSpell(Spell::Kind::Fetch, -1, 1, m, 0),
+                                            isSpell(Spell::Kind::Idle, 1, 3, g, 0),
+                                            isSpell(Spell::Kind::Fetch, 1, 3, m, 0),
+                                            isSpell(Spell::Kind::Send, 3, 6, next, 3)));
+  const Placement placement = placeCopies(residency, {}, 12, residency.runTime());
+  EXPECT_THAT(stepsOf(residency, solution, placement).steps,
+              ElementsAre(Step{Step::Kind::Run, 0, 0}, Step{Step::Kind::AwaitIn, m, 0},
+                          Step{Step::Kind::Run, 1, 0}, Step{Step::Kind::Run, 0, 0},
+                          Step{Step::Kind::AwaitIn, m, 0}, Step{Step::Kind::Run, 2, 0},
+                          Step{Step::Kind::Run, 3, 0}, Step{Step::Kind::AwaitOut, next, 0}));
+}
+
 TEST(RangePeakTest, AgreesWithAPlainList) {
   Random random(7);
   for (int size : {1, 2, 3, 7, 8, 9, 100}) {
@@ -101,6 +138,9 @@ TEST(PlaceCopiesTest, IsLegalAndKnowsItsTime) {
   for (uint64_t seed = 1; seed <= cases(3000u); ++seed) {
     const Problem problem = seed % 5 == 0   ? generateInPlace(seed, 5)
                             : seed % 5 == 1 ? generateChainStep(seed, 9)
+                            : seed % 5 == 2
+                                ? withTravellingState(seed, generateChainStep(seed, 7), 4)
+                            : seed % 5 == 3 ? withTravellingState(seed, generate(seed), 4)
                                             : generate(seed);
     const Lanes lanes = anything(problem, seed);
     const Solution solution = scheduleOf(problem, seed);
@@ -109,7 +149,7 @@ TEST(PlaceCopiesTest, IsLegalAndKnowsItsTime) {
     std::vector<int32_t> away;
     RangePeak peaks(residency.bytesAt);
     for (size_t i = 0; i < residency.spells.size(); ++i)
-      if (random.chance(0.6)) {
+      if (residency.spells[i].kind == Spell::Kind::Idle && random.chance(0.6)) {
         away.push_back(static_cast<int32_t>(i));
         peaks.add(residency.spells[i].from + 1, residency.spells[i].to - 1,
                   -residency.spells[i].bytes);
@@ -135,12 +175,14 @@ TEST(PlaceCopiesTest, IsLegalAndKnowsItsTime) {
 TEST(ChooseAwayTest, MeetsBudgetsWithoutNeedlessSpells) {
   int chosen = 0;
   for (uint64_t seed = 1; seed <= cases(500u); ++seed) {
-    const Problem problem = generate(seed);
+    const Problem problem =
+        seed % 4 ? generate(seed) : withTravellingState(seed, generate(seed), 4);
     const Lanes lanes = anything(problem, seed);
     const Residency residency(problem, lanes, scheduleOf(problem, seed));
     RangePeak all(residency.bytesAt);
     for (const Spell &spell : residency.spells)
-      all.add(spell.from + 1, spell.to - 1, -spell.bytes);
+      if (spell.kind == Spell::Kind::Idle)
+        all.add(spell.from + 1, spell.to - 1, -spell.bytes);
     for (AwayRule rule : kAwayRules) {
       const AwayChooser chooser(residency, rule);
       EXPECT_FALSE(chooser.choose(all.peak() - 1));

@@ -84,10 +84,62 @@ TEST(PlanLanesTest, IsLegalAndNoWorseThanRecomputation) {
   EXPECT_GT(fetched, 10);
 }
 
+/// A step with state in slow memory, which costs in plain schedules what its copies take.
+struct Travelling {
+  Problem problem;
+  Lanes lanes;
+};
+Travelling travelling(uint64_t seed, const Problem &problem, int most) {
+  Travelling result = {withTravellingState(seed, problem, most), generateLanes(seed, problem)};
+  for (Op &op : result.problem.ops)
+    if (op.lane != OpLane::Compute)
+      op.alternatives[0].cost =
+          op.lane == OpLane::Out ? result.lanes.out.duration(result.problem.sizeOf(op.inputs[0]))
+                                 : result.lanes.in.duration(result.problem.sizeOf(op.outputs[0]));
+  return result;
+}
+
+// Tests the same with state in slow memory: legal, never below the bounds, and mostly faster than
+// the planner without lanes, which waits for each copy.
+TEST(PlanLanesTest, CopiesStateBesideOps) {
+  int faster = 0, found = 0, checked = 0;
+  for (uint64_t seed = 1; seed <= cases(150u); ++seed) {
+    const auto [problem, lanes] = travelling(seed, problemOf(seed), 4);
+    LanePlanner planner(problem, quick());
+    Planner without(problem, quick());
+    for (int percent : {100, 80, 60}) {
+      const Bytes budget = share(planner, percent);
+      const LanePlanResult result = planner.plan(budget, lanes, Ways::Travel),
+                           alone = planner.plan(budget, lanes, Ways::Recompute);
+      const PlanResult plain = without.plan(budget);
+      ASSERT_EQ(alone.solution.has_value(), plain.solution.has_value());
+      if (plain.solution) {
+        ASSERT_EQ(alone.recomputeTime, plain.time) << "seed " << seed;
+        ASSERT_EQ(alone.time, plain.time);
+        ASSERT_LE(alone.bound(), alone.time);
+        ++checked;
+        found += result.solution.has_value();
+        faster += result.solution && result.time < plain.time;
+      }
+      if (!result.solution)
+        continue;
+      const LaneReplay replay = verify(problem, lanes, *result.solution, budget);
+      ASSERT_EQ(replay.fault, std::nullopt) << "seed " << seed;
+      ASSERT_EQ(replay.time, result.time);
+      ASSERT_GE(result.time, result.bound()) << "seed " << seed << " at " << percent;
+      ASSERT_GE(result.peakBytes, result.peakBound);
+      ASSERT_GT(result.bytesIn, 0);
+    }
+  }
+  EXPECT_GE(10 * found, 9 * checked);
+  EXPECT_GE(10 * faster, 8 * checked);
+}
+
 // Tests that more of anything is never slower: of the budget, of slow memory, of bandwidth.
 TEST(PlanLanesTest, IsMonotone) {
   for (uint64_t seed = 1; seed <= cases(100u); ++seed) {
-    const Problem problem = problemOf(seed);
+    const Problem problem =
+        seed % 3 ? problemOf(seed) : withTravellingState(seed, problemOf(seed), 3);
     const Lanes lanes = generateLanes(seed, problem);
     LanePlanner planner(problem, quick());
     Cost last = kAnyTime;
@@ -185,7 +237,7 @@ TEST(PlanLanesTest, RefusesWhatNoMemoryHolds) {
 
 // Tests against the optimum of an exhaustive search: never below it, and seldom far above.
 TEST(PlanLanesTest, IsNearTheOptimum) {
-  int checked = 0, optimal = 0, bounded = 0;
+  int checked = 0, optimal = 0, bounded = 0, withState = 0;
   double worst = 0, sum = 0;
   for (uint64_t seed = 1; seed <= cases(300u); ++seed) {
     LayeredOptions options;
@@ -195,10 +247,13 @@ TEST(PlanLanesTest, IsNearTheOptimum) {
                                : trainingStep(generateLayered(seed, options), 1);
     for (Op &op : problem.ops)
       op.alternatives[0].cost = (op.alternatives[0].cost + 2) / 3;
-    if (!isPlainAndTiny(problem))
-      continue;
     Lanes lanes = generateLanes(seed, problem);
     lanes.out.latency = lanes.in.latency = 0;
+    if (seed % 8 >= 6)
+      problem = travelling(seed, problem, 1).problem;
+    if (!isPlainAndTiny(problem))
+      continue;
+    withState += problem.hasLaneOps();
     LanePlanner planner(problem, quick());
     const Bytes least = planner.plan(0, lanes).peakBound;
     const Bytes budget =
@@ -227,6 +282,7 @@ TEST(PlanLanesTest, IsNearTheOptimum) {
     worst = std::max(worst, gap);
   }
   EXPECT_GE(checked, static_cast<int>(cases(50u)));
+  EXPECT_GT(withState, 2);
   EXPECT_GE(4 * bounded, checked);
   EXPECT_GE(10 * optimal, 9 * checked);
   EXPECT_LT(sum, 0.02 * checked);
