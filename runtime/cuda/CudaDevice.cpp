@@ -57,7 +57,7 @@ CudaDevice::CudaDevice(const DeviceOptions &options) : Device(options), driver(o
       driver.require(driver.streamCreate(made, kStreamNonBlocking), "making a stream");
     driver.require(driver.eventCreate(&arrived, kEventDisableTiming), "making an event");
     memory.contexts = inUse();
-    takeArena();
+    reserveArena();
     readbacks = makeBlock(mostReadbackBytes);
     for (Block *block : {&uploads[0], &uploads[1], &downloads})
       if (options.stagingBytes > 0)
@@ -78,22 +78,55 @@ void CudaDevice::enter() const {
   driver.require(driver.ctxSetCurrent(context), "using the GPU in this thread");
 }
 
-void CudaDevice::takeArena() {
-  if (options.arenaBytes == 0)
-    return;
+/// What is certain not to fit is said before anything is loaded.
+void CudaDevice::reserveArena() {
   size_t free = 0, total = 0;
   driver.require(driver.memGetInfo(&free, &total), "asking the GPU for its memory");
-  const Result result = driver.memAlloc(&arena, static_cast<size_t>(options.arenaBytes));
-  if (result == kOutOfMemory)
-    throw Error::badInput("the arena takes " + formatBytesExact(options.arenaBytes) + ", and " +
-                          nameOfDevice(driver, device) + " has " +
-                          formatBytesExact(static_cast<Bytes>(free)) + " free of " +
-                          formatBytesExact(static_cast<Bytes>(total)) +
-                          "; end other processes on it, or compile with --memory-budget");
-  driver.require(result, "taking the arena");
+  requireArenaFits(static_cast<Bytes>(free), static_cast<Bytes>(total));
+  memoryOfArena.emplace(driver, device, options.arenaBytes);
+  if (!memoryOfArena->isReserved())
+    takeArena();
+  placeArena();
+}
+
+void CudaDevice::placeArena() {
+  arena = memoryOfArena->address();
   if (arena % kArenaAlignment != 0)
     throw Error::internal(
         concat("the driver gave an arena that is not aligned to ", kArenaAlignment, " bytes"));
+}
+
+void CudaDevice::requireArenaFits(Bytes free, Bytes total) const {
+  if (free >= options.arenaBytes)
+    return;
+  const Bytes loaded = memory.code + memory.graphs;
+  throw Error::badInput(
+      "the arena takes " + formatBytesExact(options.arenaBytes) + ", and " +
+      nameOfDevice(driver, device) + " has " + formatBytesExact(free) + " free of " +
+      formatBytesExact(total) +
+      (loaded > 0 ? " beside code, libraries and graphs of " + formatBytesExact(loaded) : "") +
+      "; end other processes on it, or compile with --memory-budget");
+}
+
+void CudaDevice::takeArena() {
+  if (memoryOfArena->isTaken())
+    return;
+  if (!memoryOfArena->take()) {
+    size_t free = 0, total = 0;
+    driver.require(driver.memGetInfo(&free, &total), "asking the GPU for its memory");
+    requireArenaFits(static_cast<Bytes>(free), static_cast<Bytes>(total));
+    throw Error::badInput("the arena takes " + formatBytesExact(options.arenaBytes) + ", and " +
+                          nameOfDevice(driver, device) + " has no such piece of the " +
+                          formatBytesExact(static_cast<Bytes>(free)) +
+                          " that are free; end other processes on it, or compile with "
+                          "--memory-budget");
+  }
+}
+
+/// For transfers: what they are to and from is there.
+void CudaDevice::enterWithArena() {
+  enter();
+  takeArena();
 }
 
 Bytes CudaDevice::inUse() const {
@@ -113,6 +146,9 @@ std::optional<DriverMemory> CudaDevice::driverMemory() const {
 
 std::vector<std::string> CudaDevice::notes() const {
   std::vector<std::string> all;
+  if (!memoryOfArena->obstacle().empty())
+    all.push_back("the arena was taken before code, libraries and graphs, not after them: " +
+                  memoryOfArena->obstacle());
   for (const BoundGraph &graph : graphs)
     for (const BoundCommand &command : graph.commands)
       command.eachCall([&](const LibraryCall &call) {
@@ -155,8 +191,7 @@ void CudaDevice::release() {
   }
   if (module)
     driver.moduleUnload(module);
-  if (arena)
-    driver.memFree(arena);
+  memoryOfArena.reset();
   for (Stream made : {stream, copies})
     if (made)
       driver.streamDestroy(made);
@@ -190,7 +225,7 @@ void CudaDevice::leaveBlock() {
 }
 
 char *CudaDevice::stage(Bytes, Bytes bytes) {
-  enter();
+  enterWithArena();
   if (uploads[nextUpload].used > options.stagingBytes - bytes)
     leaveBlock();
   Block &block = uploads[nextUpload];
@@ -200,7 +235,7 @@ char *CudaDevice::stage(Bytes, Bytes bytes) {
 }
 
 void CudaDevice::commit(Bytes offset, Bytes bytes) {
-  enter();
+  enterWithArena();
   Block &block = uploads[nextUpload];
   const std::optional<Bytes> room = roomFor(offset, bytes);
   if (!room)
@@ -251,7 +286,7 @@ void CudaDevice::bringArrivals() {
 }
 
 const char *CudaDevice::fetch(Bytes offset, Bytes bytes) {
-  enter();
+  enterWithArena();
   bringArrivals();
   driver.require(driver.memcpyDtoHAsync(downloads.bytes, arena + static_cast<Address>(offset),
                                         static_cast<size_t>(bytes), stream),
@@ -262,7 +297,7 @@ const char *CudaDevice::fetch(Bytes offset, Bytes bytes) {
 }
 
 void CudaDevice::startReadback(std::span<const Readback> ranges) {
-  enter();
+  enterWithArena();
   if (ranges.size() > requested.size())
     throw Error::internal(concat("more ranges are requested than ", requested.size()));
   if (!arrivals.empty())
@@ -292,7 +327,7 @@ void CudaDevice::finishReadback() {
 }
 
 void CudaDevice::set(Bytes offset, Bytes bytes, uint8_t value) {
-  enter();
+  enterWithArena();
   bringArrivals();
   if (bytes > 0)
     driver.require(driver.memsetD8Async(arena + static_cast<Address>(offset), value,
@@ -315,6 +350,7 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   const std::string deviceName = nameOfDevice(driver, device);
   chip = chipAtHand(program, deviceName, architectureOf(driver, device));
   module = loadKernels(driver, device, deviceName, image.deviceCode);
+  rehearse();
   for (const GraphProgram &graph : program.graphs) {
     BoundGraph &bound = graphs.emplace_back();
     bound.commands.reserve(graph.commands.size());
@@ -331,13 +367,27 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
       command.keepPlaces();
   warmUp();
   const Bytes before = inUse();
-  memory.code = before - memory.contexts - options.arenaBytes;
+  memory.code = before - memory.contexts -
+                (memoryOfArena->isTaken() ? options.arenaBytes : memoryOfArena->rehearsalBytes());
   for (size_t i = 0; i < graphs.size(); ++i)
     if (!graphs[i].commands.empty())
       capture(graphs[i], concat("the ", graphs[i].commands.size(), " commands of graph '",
                                 program.graphs[i].name(), "'"));
+  driver.require(driver.streamSynchronize(stream), "bringing the graphs to the GPU");
   memory.graphs = inUse() - before;
+  takeArena();
   outside.fixed = 3 * options.stagingBytes + mostReadbackBytes;
+}
+
+/// So that commands may run before the arena is taken; where they may not, it is taken now.
+void CudaDevice::rehearse() {
+  if (memoryOfArena->isTaken())
+    return;
+  memory.code = inUse() - memory.contexts;
+  if (memoryOfArena->rehearse())
+    return;
+  takeArena();
+  placeArena();
 }
 
 void CudaDevice::bindRooms(const GraphProgram &graph, BoundGraph &bound) {

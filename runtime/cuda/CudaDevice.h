@@ -13,10 +13,11 @@
 //
 // Any thread may call, one at a time: each call makes the context that of its thread.
 //
-// bind() captures the commands of every graph and makes them executable; runs launch that. After it
-// nothing is allocated.
+// bind() captures the commands of every graph and makes them executable; runs launch that. The arena is taken
+// behind that (DeviceArena.h), or by the first transfer that comes before. After bind() nothing is allocated.
 #pragma once
 
+#include "runtime/cuda/DeviceArena.h"
 #include "runtime/cuda/LibraryCall.h"
 #include "runtime/device/Device.h"
 
@@ -31,7 +32,7 @@ inline constexpr uint64_t kArenaAlignment = 256;
 
 class CudaDevice : public Device {
 public:
-  /// Takes the arena, aligned to kArenaAlignment, and three pinned blocks of options.stagingBytes on
+  /// Reserves the arena's addresses, aligned to kArenaAlignment, and takes three pinned blocks of options.stagingBytes on
   /// GPU options.gpu of the driver's order (CUDA_VISIBLE_DEVICES changes it), or the first. Throws
   /// Error(BadInput) where there is no driver, no such GPU or too little free memory, with the sizes.
   explicit CudaDevice(const DeviceOptions &options);
@@ -107,7 +108,12 @@ private:
   void leaveBlock();
   Bytes inUse() const;
   void runTimed(BoundGraph &graph, std::span<CommandTime> times);
+  void reserveArena();
+  void placeArena();
   void takeArena();
+  void requireArenaFits(Bytes free, Bytes total) const;
+  void enterWithArena();
+  void rehearse();
   Block makeBlock(Bytes bytes);
   void release();
 
@@ -115,7 +121,8 @@ private:
   int device = 0;
   Context context = nullptr;
   Stream stream = nullptr, copies = nullptr;
-  Address arena = 0;
+  std::optional<DeviceArena> memoryOfArena;
+  Address arena = 0; ///< where it lies, or will
   std::array<Block, 2> uploads;
   size_t nextUpload = 0;
   Block downloads, readbacks;

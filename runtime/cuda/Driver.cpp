@@ -60,6 +60,14 @@ Driver load() {
   functions.find(driver.memGetInfo, "cuMemGetInfo_v2");
   functions.find(driver.memAlloc, "cuMemAlloc_v2");
   functions.find(driver.memFree, "cuMemFree_v2");
+  functions.find(driver.memGetAllocationGranularity, "cuMemGetAllocationGranularity");
+  functions.find(driver.memAddressReserve, "cuMemAddressReserve");
+  functions.find(driver.memAddressFree, "cuMemAddressFree");
+  functions.find(driver.memCreate, "cuMemCreate");
+  functions.find(driver.memRelease, "cuMemRelease");
+  functions.find(driver.memMap, "cuMemMap");
+  functions.find(driver.memUnmap, "cuMemUnmap");
+  functions.find(driver.memSetAccess, "cuMemSetAccess");
   functions.find(driver.memHostAlloc, "cuMemHostAlloc");
   functions.find(driver.memFreeHost, "cuMemFreeHost");
   functions.find(driver.memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");

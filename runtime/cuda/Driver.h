@@ -20,17 +20,42 @@ using Module = struct ModuleHandle *;
 using Function = struct FunctionHandle *;
 using Graph = struct GraphHandle *;
 using GraphExec = struct GraphExecHandle *;
+using AllocationHandle = unsigned long long;
+
+/// CUmemLocation.
+struct MemoryLocation {
+  int type, id;
+};
+/// CUmemAllocationProp.
+struct AllocationProperties {
+  int type, handleTypes;
+  MemoryLocation location;
+  void *windowsOnly;
+  unsigned char compression, remoteAccess;
+  unsigned short usage;
+  unsigned char reserved[4];
+};
+/// CUmemAccessDesc.
+struct AccessDescription {
+  MemoryLocation location;
+  int flags;
+};
 
 // Values of its enumerations.
 inline constexpr Result kOutOfMemory = 2, kNoDevice = 100;
 inline constexpr Result kNoBinaryForGpu = 209, kUnsupportedPtxVersion = 222;
-inline constexpr int kMultiprocessorCount = 16;    ///< of CUdevice_attribute
-inline constexpr int kComputeCapabilityMajor = 75; ///< of CUdevice_attribute
-inline constexpr int kComputeCapabilityMinor = 76; ///< of CUdevice_attribute
-inline constexpr int kMaxThreadsPerBlock = 0;      ///< of CUfunction_attribute
-inline constexpr unsigned kStreamNonBlocking = 1;  ///< of CUstream_flags
-inline constexpr unsigned kEventDisableTiming = 2; ///< of CUevent_flags
-inline constexpr int kCaptureThreadLocal = 1;      ///< of CUstreamCaptureMode
+inline constexpr int kMultiprocessorCount = 16;     ///< of CUdevice_attribute
+inline constexpr int kComputeCapabilityMajor = 75;  ///< of CUdevice_attribute
+inline constexpr int kComputeCapabilityMinor = 76;  ///< of CUdevice_attribute
+inline constexpr int kVirtualMemorySupported = 102; ///< of CUdevice_attribute
+inline constexpr int kMaxThreadsPerBlock = 0;       ///< of CUfunction_attribute
+inline constexpr unsigned kStreamNonBlocking = 1;   ///< of CUstream_flags
+inline constexpr unsigned kEventDisableTiming = 2;  ///< of CUevent_flags
+inline constexpr int kCaptureThreadLocal = 1;       ///< of CUstreamCaptureMode
+inline constexpr int kAllocationPinned = 1;         ///< of CUmemAllocationType
+inline constexpr int kLocationDevice = 1;           ///< of CUmemLocationType
+inline constexpr int kGranularityRecommended = 1;   ///< of CUmemAllocationGranularity_flags
+inline constexpr int kAccessReadWrite = 3;          ///< of CUmemAccess_flags
 /// Of CUevent_record_flags: while a stream is captured, a node that records the event at every launch.
 inline constexpr unsigned kEventRecordExternal = 1;
 
@@ -48,6 +73,14 @@ struct Driver {
   Result (*memGetInfo)(size_t *, size_t *);
   Result (*memAlloc)(Address *, size_t);
   Result (*memFree)(Address);
+  Result (*memGetAllocationGranularity)(size_t *, const AllocationProperties *, int);
+  Result (*memAddressReserve)(Address *, size_t, size_t, Address, unsigned long long);
+  Result (*memAddressFree)(Address, size_t);
+  Result (*memCreate)(AllocationHandle *, size_t, const AllocationProperties *, unsigned long long);
+  Result (*memRelease)(AllocationHandle);
+  Result (*memMap)(Address, size_t, size_t, AllocationHandle, unsigned long long);
+  Result (*memUnmap)(Address, size_t);
+  Result (*memSetAccess)(Address, size_t, const AccessDescription *, size_t);
   Result (*memHostAlloc)(void **, size_t, unsigned);
   Result (*memFreeHost)(void *);
   Result (*memcpyHtoDAsync)(Address, const void *, size_t, Stream);

@@ -77,7 +77,7 @@ struct Readback {
 struct DriverMemory {
   std::string device;         ///< name, and version of the driver
   Bytes inUse = 0, total = 0; ///< now
-  Bytes contexts = 0;         ///< of inUse: what was there before the arena was taken
+  Bytes contexts = 0;         ///< of inUse: what was there before anything was loaded
   Bytes code = 0;             ///< by how much modules and libraries raised it
   Bytes graphs = 0;           ///< by how much the graphs that run() launches raised it
 };
@@ -173,8 +173,8 @@ public:
   virtual std::vector<std::string> notes() const { return {}; }
 
 protected:
-  /// The constructor of a device allocates its arena, whose content is undefined at first, or
-  /// throws Error(BadInput) naming what is needed and what there is.
+  /// The constructor of a device, bind() or the first transfer allocates its arena, whose content is undefined at
+  /// first, or throws Error(BadInput) naming what is needed and what there is.
   explicit Device(const DeviceOptions &options);
 
   const DeviceOptions options;

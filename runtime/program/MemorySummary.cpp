@@ -46,6 +46,17 @@ std::string slowMemorySummary(const SlowTraffic &traffic) {
          formatBytes(traffic.slowBytes);
 }
 
+/// What the load found beside the arena, by what the plan states.
+static std::string besideArena(const Plan &plan, const DriverMemory &memory) {
+  const Bytes measured = memory.contexts + memory.code + memory.graphs;
+  const std::string flag = "--outside=" + std::to_string(measured) +
+                           " when compiling states it, where no other process is on the device)";
+  return "together " + formatBytesExact(measured) +
+         (plan.outsideArenaBytes >= measured ? " (within what the plan states)"
+          : plan.outsideArenaBytes > 0       ? " (more than the plan states; " + flag
+                                             : " (the plan states nothing; " + flag);
+}
+
 std::string driverMemorySummary(const Plan &plan, const DriverMemory &memory) {
   const Bytes unaccounted = memory.inUse - plan.arenaBytes - plan.outsideArenaBytes;
   return "memory of " + memory.device + ": " + formatBytesExact(memory.inUse) + " of " +
@@ -53,9 +64,10 @@ std::string driverMemorySummary(const Plan &plan, const DriverMemory &memory) {
          formatBytesExact(plan.arenaBytes) + " + fixed part " +
          (plan.outsideArenaBytes > 0 ? formatBytesExact(plan.outsideArenaBytes) : "not measured") +
          " + unaccounted " + (unaccounted < 0 ? "-" : "") +
-         formatBytesExact(unaccounted < 0 ? -unaccounted : unaccounted) + "; before the arena " +
+         formatBytesExact(unaccounted < 0 ? -unaccounted : unaccounted) + "; context " +
          formatBytesExact(memory.contexts) + ", code and libraries " +
-         formatBytesExact(memory.code) + ", graphs " + formatBytesExact(memory.graphs);
+         formatBytesExact(memory.code) + ", graphs " + formatBytesExact(memory.graphs) + ", " +
+         besideArena(plan, memory);
 }
 
 } // namespace stow

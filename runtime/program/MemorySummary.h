@@ -16,7 +16,7 @@ std::string memorySummary(const Plan &plan, const OutsideMemory &outside);
 
 /// "memory of NVIDIA H100, driver 13.0: 1.52 GiB (1632087572 bytes) of 79.10 GiB in use by all processes =
 /// arena 1.00 GiB (1073741824 bytes) + fixed part not measured + unaccounted 532.48 MiB (558345748
-/// bytes); before the arena 500.00 MiB (524288000 bytes), code and libraries ..., graphs ...". The fixed
+/// bytes); context 500.00 MiB (524288000 bytes), code and libraries ..., graphs ..., together ...". The fixed
 /// part is what the plan states beside the arena; what is unaccounted is negative where it states too
 /// much.
 std::string driverMemorySummary(const Plan &plan, const DriverMemory &memory);

@@ -132,7 +132,7 @@ def driver_memory(output: str) -> dict:
     line = lines[-1]
     device, _, figures = line.removeprefix("memory of ").partition(": ")
     found = {"device": device, "arena": exact_bytes(line, "arena"), "unaccounted": exact_bytes(line, "unaccounted"),
-             "contexts": exact_bytes(line, "before the arena"), "code": exact_bytes(line, "code and libraries"),
+             "contexts": exact_bytes(line, "context"), "code": exact_bytes(line, "code and libraries"),
              "graphs": exact_bytes(line, "graphs"), "in_use": exact_bytes("x " + figures, "x")}  # fmt: skip
     found["fixed"] = 0 if "fixed part not measured" in line else exact_bytes(line, "fixed part")
     require(found["in_use"] == found["arena"] + found["fixed"] + found["unaccounted"], f"does not add up: {line}")
@@ -361,7 +361,7 @@ def memory_lines(done: "dict[str, dict]") -> list[str]:
     rows = [f"| {step} | " + " | ".join(f"{result['memory'][key] / GIB:.4f}" for key in keys) + " |"
             for step, result in done.items() if "memory" in result]  # fmt: skip
     return ["", "## Memory, as the driver reports it (GiB)", "",
-            "| workload | in use | arena | fixed | unaccounted | before the arena | code and libraries | graphs |",
+            "| workload | in use | arena | fixed | unaccounted | context | code and libraries | graphs |",
             "|---|---:|---:|---:|---:|---:|---:|---:|", *rows]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 
   device_calls.py --stowage=build/release/bin/stowage --simulated=build/release/lib/simulated --work=DIR
 
-One device allocation of exactly the planned size at load; every graph captured and made executable once, before the first step; a step
+One device allocation of exactly the planned size, behind all else of the load, where the graphs were captured for it; every graph captured and made executable once, before the first step; a step
 is copies from pinned memory, one launch, one readback and one event that is waited for, and the next batch is on its way
 before that wait. Where the program has places for next inputs, it comes there on a second stream, from an event inside of the launch on; the streams
 wait for each other on the device, and it is brought to the inputs before the next launch: to the same losses in any order that
@@ -52,10 +52,16 @@ def read_log(path: Path) -> list[Call]:
 
 def check_load(load: list[Call], plan: dict) -> None:
     names = [call.name for call in load]
-    arenas = [call for call in load if call.name == "cuMemAlloc"]
-    check(len(arenas) == 1, f"{len(arenas)} device allocations instead of one")
-    check(arenas[0].number("bytes") == plan["arena_bytes"], f"{arenas[0].about} allocated, {plan['arena_bytes']} planned")
-    check(arenas[0].number("address") % 256 == 0, "the arena is not aligned to 256 bytes")
+    check("cuMemAlloc" not in names, "device memory that is no arena")
+    taken = [i for i, name in enumerate(names) if name == "cuMemCreate"]
+    check(len(taken) == 2 and names.count("cuMemRelease") == 1, f"{len(taken)} device allocations instead of two, one after the other")
+    arena = load[taken[1]]
+    check(arena.number("bytes") == plan["arena_bytes"], f"{arena.about} allocated, {plan['arena_bytes']} planned")
+    loaded = max(i for i, name in enumerate(names) if name in ("cuModuleLoadData", "cuLaunchKernel", "cuGraphInstantiate", "cuGraphUpload"))
+    check(names.index("cuMemRelease") > loaded, "the arena is taken before all is loaded")
+    places = [call.number("address") for call in load if call.name == "cuMemMap"]
+    check(len(places) == 2 and places[0] == places[1], f"graphs are captured for {places[0]}, and the arena lies at {places[1:]}")
+    check(places[0] % 256 == 0, "the arena is not aligned to 256 bytes")
     graphs = sum(bool(graph["steps"]) for graph in plan["graphs"])
     check(names.count("cuGraphInstantiate") == graphs, f"{names.count('cuGraphInstantiate')} graphs instead of {graphs}")
     check(names.count("cuModuleLoadData") <= 1, "more than one module")
@@ -145,10 +151,11 @@ def check_memory(line: str, arena: int) -> None:
     in_use, unaccounted = bytes_after(line, r"13\.0:"), bytes_after(line, "unaccounted")
     check("fixed part not measured" in line, line)
     check(bytes_after(line, "arena") == arena and in_use == arena + unaccounted, f"does not add up: {line}")
-    context, code, graphs = (bytes_after(line, what) for what in ("before the arena", "code and libraries", "graphs"))
+    context, code, graphs = (bytes_after(line, what) for what in ("context", "code and libraries", "graphs"))
     check(context == OUTSIDE["STANDIN_CONTEXT_BYTES"], f"another context than the driver's: {line}")
     check(graphs >= OUTSIDE["STANDIN_GRAPH_BYTES"] and code >= OUTSIDE["STANDIN_MODULE_BYTES"], f"graphs or code: {line}")
-    check(unaccounted == context + code + graphs, f"the parts do not add up: {line}")
+    check(unaccounted == context + code + graphs == bytes_after(line, "together"), f"the parts do not add up: {line}")
+    check(f"the plan states nothing; --outside={unaccounted} when compiling" in line, line)
 
 
 def check_case(name: str, model: str, flags: list[str], data: dict, args: argparse.Namespace) -> None:
@@ -179,7 +186,7 @@ def check_case(name: str, model: str, flags: list[str], data: dict, args: argpar
     check(len(recorded) == (data["x"].nbytes >= 512 << 10), f"{len(recorded)} events inside of launches")
     check_steps(calls[report + 1 : end], pinned, "".join(recorded))
     gone = {"cuMemGetInfo", "cuStreamSynchronize", "cuDevicePrimaryCtxRelease"}
-    strange = [name for name in names[end:] if name not in gone and not re.search("Destroy|Free|Unload", name)]
+    strange = [name for name in names[end:] if name not in gone and not re.search("Destroy|Free|Unload|Unmap|cuMemRelease", name)]
     check(not strange, f"after the last step: {strange}")
     print(f"{name}: {len(calls)} calls, {end - report - 1} of them in {STEPS} steps", flush=True)
 
@@ -208,6 +215,23 @@ def check_orders(executable: Path, args: argparse.Namespace, data: dict) -> None
         losses, calls = train_beside(executable, path, args, *flags, order=order)
         check(losses == early, f"{executable.name} {flags}, order {order}: other losses\n{losses}\n{early}")
         check((beside(calls) > 0) == (flags != ["--check=canaries"]), f"{flags}: {beside(calls)} inputs come beside a step")
+
+
+def check_granularity(executable: Path, args: argparse.Namespace) -> None:
+    """Devices give memory in units; those that cannot give it apart from its addresses give the arena first, to the same losses."""
+    arena = json.loads(run(executable, "plan", "--format=json"))["arena_bytes"]
+    losses = set()
+    for unit in (1, 2 << 20, 0):
+        log, calls = executable.with_suffix(".csv"), executable.with_suffix(".calls")
+        log.unlink(missing_ok=True)
+        text = run(executable, "train", f"--data={executable}.npz", "--steps=2", f"--log={log}",
+                   environment={"LD_LIBRARY_PATH": str(args.simulated), "STANDIN_LOG": str(calls), "STANDIN_GRANULARITY": str(unit)})  # fmt: skip
+        losses.add(log.read_bytes())
+        sizes = [call.number("bytes") for call in read_log(calls) if call.name in ("cuMemCreate", "cuMemAlloc")]
+        check(sizes[-1] == (-(-arena // unit) * unit if unit else arena), f"in units of {unit} the arena takes {sizes}")
+        check(len(sizes) == (2 if unit else 1), f"in units of {unit} device memory is taken {len(sizes)} times")
+        check(("the arena was taken before code, libraries and graphs" in text) == (unit == 0), text)
+    check(len(losses) == 1, "other losses in other units")
 
 
 def check_refusals(executable: Path, args: argparse.Namespace) -> None:
@@ -248,6 +272,7 @@ def main() -> None:
     many = {"x": rng.random((1024, 128), dtype=np.float32), "y": rng.integers(0, 10, 1024)}
     check_case("mlp_beside", "mlp_small", ["--optimizer=sgd:lr=0.1,momentum=0.9"], many, args)
     check_orders(args.work / "mlp_beside", args, many)
+    check_granularity(args.work / "mlp", args)
     check_refusals(args.work / "mlp_beside", args)
     check_accumulation(args, many)
     # The loss scale and the count of skipped steps come back with the loss.

@@ -66,8 +66,8 @@ constexpr size_t kCount = 64;
 class StandIn : public testing::Test {
 protected:
   void SetUp() override {
-    for (const char *name :
-         {"STANDIN_CHIP", "STANDIN_MEMORY", "STANDIN_FAIL", "STANDIN_DRIVER_VERSION"})
+    for (const char *name : {"STANDIN_CHIP", "STANDIN_MEMORY", "STANDIN_FAIL",
+                             "STANDIN_DRIVER_VERSION", "STANDIN_GRANULARITY"})
       unsetenv(name);
     STANDIN(standinReset)();
   }
@@ -444,6 +444,62 @@ TEST_F(StandIn, MemoryIsLimited) {
   EXPECT_EQ(counters().allocations, 2u);
   EXPECT_EQ(counters().peakBytes, 4096u);
   EXPECT_EQ(counters().allocatedBytes, 1024u);
+}
+
+TEST_F(StandIn, MemoryApartFromItsAddresses) {
+  setenv("STANDIN_MEMORY", "12288", 1);
+  setenv("STANDIN_GRANULARITY", "1024", 1);
+  STANDIN(standinReset)();
+  start();
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  size_t unit = 0;
+  OK(CU(cuMemGetAllocationGranularity)(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+  EXPECT_EQ(unit, 1024u);
+  const uint64_t before = counters().allocatedBytes;
+  CUdeviceptr at = 0;
+  OK(CU(cuMemAddressReserve)(&at, 4096, 0, 0, 0));
+  EXPECT_EQ(counters().allocatedBytes, before); // addresses are no memory
+  EXPECT_EQ(CU(cuMemsetD8Async)(at, 1, 4, stream), CUDA_ERROR_INVALID_VALUE);
+  CUmemGenericAllocationHandle piece = 0, whole = 0, more = 0;
+  EXPECT_EQ(CU(cuMemCreate)(&piece, 1000, &properties, 0), CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemCreate)(&piece, 2048, &properties, 0));
+  EXPECT_EQ(counters().allocatedBytes, before + 2048);
+  // One piece of memory at all addresses, which nobody reads back.
+  OK(CU(cuMemMap)(at, 2048, 0, piece, 0));
+  EXPECT_EQ(CU(cuMemMap)(at, 2048, 0, piece, 0), CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemMap)(at + 2048, 2048, 0, piece, 0));
+  EXPECT_EQ(CU(cuMemsetD8Async)(at, 1, 4, stream), CUDA_ERROR_INVALID_VALUE); // no access yet
+  OK(CU(cuMemSetAccess)(at, 4096, &access, 1));
+  OK(CU(cuMemsetD8Async)(at + 2000, 1, 100, stream));
+  char found[4] = {};
+  EXPECT_EQ(CU(cuMemcpyDtoH)(found, at, 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_THAT(lastError(), HasSubstr("memory that is at several addresses"));
+  EXPECT_EQ(CU(cuMemUnmap)(at, 2048), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_THAT(lastError(), HasSubstr("is not done"));
+  OK(CU(cuCtxSynchronize)());
+  EXPECT_EQ(CU(cuMemFree)(at), CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemUnmap)(at, 2048));
+  EXPECT_EQ(CU(cuMemAddressFree)(at, 4096), CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemUnmap)(at + 2048, 2048));
+  EXPECT_EQ(counters().allocatedBytes, before + 2048);
+  OK(CU(cuMemRelease)(piece));
+  EXPECT_EQ(counters().allocatedBytes, before);
+  // Then memory of its own.
+  OK(CU(cuMemCreate)(&whole, 4096, &properties, 0));
+  EXPECT_EQ(CU(cuMemCreate)(&more, 8192, &properties, 0), CUDA_ERROR_OUT_OF_MEMORY);
+  OK(CU(cuMemMap)(at, 4096, 0, whole, 0));
+  OK(CU(cuMemSetAccess)(at, 4096, &access, 1));
+  OK(CU(cuMemsetD8)(at + 2000, 7, 100));
+  OK(CU(cuMemcpyDtoH)(found, at + 2046, 4));
+  EXPECT_THAT(found, testing::Each(7));
+  OK(CU(cuMemRelease)(whole)); // goes with its mapping
+  EXPECT_EQ(counters().allocatedBytes, before + 4096);
+  OK(CU(cuMemUnmap)(at, 4096));
+  OK(CU(cuMemAddressFree)(at, 4096));
+  EXPECT_EQ(counters().allocatedBytes, before);
 }
 
 TEST_F(StandIn, FailuresOnDemand) {

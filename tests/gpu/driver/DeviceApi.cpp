@@ -115,6 +115,8 @@ static int attribute(const Driver &driver, CUdevice_attribute which) {
     return chip.clockKHz;
   case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
     return chip.memoryClockKHz;
+  case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+    return driver.granularity > 0;
   case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
   case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
   case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:

@@ -73,6 +73,8 @@ void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CU
 
 void toHost(Driver &driver, void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait) {
   deviceBytes(driver, from, bytes, "the source of a copy");
+  require(!bytes || !driver.memory->find(from)->isAliased,
+          "a copy to the host of memory that is at several addresses");
   noteCopy(driver, from, to, bytes, stream);
   submitCopy(driver, stream,
              [=, &driver] {
@@ -158,6 +160,123 @@ CUresult cuMemFree(CUdeviceptr address) {
             "cuMemFree of an address that no cuMemAlloc gave: " + driver.memory->describe(address));
     driver.counters.frees++;
     driver.counters.allocatedBytes = driver.memory->used();
+  });
+}
+
+//===-- memory apart from its addresses -------------------------------------------------------===//
+
+namespace {
+
+void requireProperties(const Driver &driver, const CUmemAllocationProp *properties) {
+  require(driver.granularity > 0, "STANDIN_GRANULARITY is 0", CUDA_ERROR_NOT_SUPPORTED);
+  require(properties && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+              properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+              properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+              properties->location.id >= 0 && properties->location.id < driver.devices &&
+              !properties->win32HandleMetaData && properties->allocFlags.compressionType == 0 &&
+              properties->allocFlags.usage == 0,
+          "properties that are not those of memory of this device");
+}
+
+void requireUnits(const Driver &driver, size_t bytes, const char *what) {
+  require(bytes > 0 && bytes % driver.granularity == 0,
+          concat(what, " of ", bytes, " bytes, which are no multiple of ", driver.granularity));
+}
+
+/// What may still run on memory forbids to take it away.
+void requireIdle(const Driver &driver, const char *what) {
+  for (const auto &stream : driver.streams)
+    require(!stream->tail || stream->tail->done,
+            concat(what, " while work of stream ", stream->number, " is not done"));
+}
+
+} // namespace
+
+CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
+                                       CUmemAllocationGranularity_flags) {
+  return call("cuMemGetAllocationGranularity", Needs::Driver, [&](Driver &driver) {
+    requireProperties(driver, properties);
+    *bytes = driver.granularity;
+  });
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t alignment,
+                             CUdeviceptr wanted, unsigned long long flags) {
+  return call("cuMemAddressReserve", Needs::Driver, [&](Driver &driver) {
+    requireUnits(driver, bytes, "addresses");
+    require(alignment == 0 && wanted == 0 && flags == 0,
+            "an alignment, an address or flags, which the stand-in does not know");
+    *address = driver.memory->reserve(bytes, driver.granularity);
+    driver.note = concat("bytes=", bytes, " address=", *address);
+  });
+}
+
+CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
+  return call("cuMemAddressFree", Needs::Driver, [&](Driver &driver) {
+    require(driver.memory->unreserve(address, bytes),
+            "addresses that were not reserved so, or are in use");
+  });
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *memory, size_t bytes,
+                     const CUmemAllocationProp *properties, unsigned long long flags) {
+  return call("cuMemCreate", Needs::Driver, [&](Driver &driver) {
+    driver.requireNoCapture("cuMemCreate");
+    requireProperties(driver, properties);
+    requireUnits(driver, bytes, "memory");
+    require(flags == 0, "flags of cuMemCreate must be 0");
+    driver.note = concat("bytes=", bytes);
+    *memory = bytes <= driver.freeBytes() ? driver.memory->create(bytes) : 0;
+    require(*memory,
+            concat("cuMemCreate of ", bytes, " bytes: ", driver.freeBytes(), " of ",
+                   driver.memory->capacity(), " are free"),
+            CUDA_ERROR_OUT_OF_MEMORY);
+    append(driver.note, " memory=", *memory);
+    StandInCounters &counters = driver.counters;
+    counters.allocations++;
+    counters.allocatedBytes = driver.memory->used();
+    counters.peakBytes = std::max(counters.peakBytes, counters.allocatedBytes);
+  });
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle memory) {
+  return call("cuMemRelease", Needs::Driver, [&](Driver &driver) {
+    require(driver.memory->drop(memory), "memory that no cuMemCreate gave");
+    driver.counters.frees++;
+    driver.counters.allocatedBytes = driver.memory->used();
+  });
+}
+
+CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
+                  CUmemGenericAllocationHandle memory, unsigned long long flags) {
+  return call("cuMemMap", Needs::Driver, [&](Driver &driver) {
+    driver.requireNoCapture("cuMemMap");
+    require(offset == 0 && flags == 0, "offset and flags of cuMemMap must be 0");
+    driver.note = concat("address=", address, " bytes=", bytes, " memory=", memory);
+    require(driver.memory->map(address, bytes, memory),
+            "all of a piece of memory comes behind what is mapped of reserved addresses, and to "
+            "which nothing has access: not so here");
+  });
+}
+
+CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  return call("cuMemUnmap", Needs::Driver, [&](Driver &driver) {
+    driver.requireNoCapture("cuMemUnmap");
+    requireIdle(driver, "cuMemUnmap");
+    require(driver.memory->unmap(address, bytes), "addresses that no cuMemMap gave memory to");
+    driver.counters.allocatedBytes = driver.memory->used();
+  });
+}
+
+CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,
+                        size_t count) {
+  return call("cuMemSetAccess", Needs::Driver, [&](Driver &driver) {
+    require(count == 1 && access->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                access->location.id >= 0 && access->location.id < driver.devices &&
+                access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            "access for others than the device");
+    require(driver.memory->allow(address, bytes),
+            "addresses that are not all that is mapped of a reservation");
   });
 }
 

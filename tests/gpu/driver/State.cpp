@@ -73,6 +73,7 @@ void Driver::reset() {
   };
   contextBytes = bytesOf("STANDIN_CONTEXT_BYTES"), moduleBytes = bytesOf("STANDIN_MODULE_BYTES");
   graphBytes = bytesOf("STANDIN_GRAPH_BYTES");
+  granularity = strtoull(environment("STANDIN_GRANULARITY", "1").c_str(), nullptr, 10);
   const std::string path = environment("STANDIN_LOG", "");
   log = {path.empty() ? nullptr : fopen(path.c_str(), "w"), fclose};
   if (const char *failures = getenv("STANDIN_FAIL"))

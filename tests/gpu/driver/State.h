@@ -168,6 +168,7 @@ public:
 
   /// What context, modules and executable graphs take on a real device, as the test says.
   uint64_t contextBytes = 0, moduleBytes = 0, graphBytes = 0;
+  uint64_t granularity = 1; ///< of memory apart from its addresses; 0: there is none
   uint64_t overheadBytes() const;
   uint64_t freeBytes() const;
 

@@ -54,6 +54,8 @@ public:
     int number = 0;
     std::string name;
     bool readOnly = false;
+    bool isMapped = false;  ///< at addresses that were reserved before
+    bool isAliased = false; ///< some of its memory is at other addresses, too
     uint64_t end() const { return begin + bytes; }
   };
 
@@ -66,6 +68,17 @@ public:
   /// A new allocation, filled with 0xFF (a NaN in every float type). Returns 0 when `capacity` does
   /// not hold it. Sizes are accounted for in units of 512 bytes.
   uint64_t allocate(uint64_t bytes, Kind kind = Kind::Device, const std::string &name = "");
+  // Memory apart from its addresses. False, or 0, where the arguments are not as the driver's documentation has them, or where a
+  // reservation is not mapped from its beginning on, in one go. Memory that is at several addresses has bytes of its own at each.
+  uint64_t reserve(uint64_t bytes, uint64_t alignment);
+  bool unreserve(uint64_t address, uint64_t bytes);
+  uint64_t create(uint64_t bytes); ///< a number for it; 0 when `capacity` does not hold it
+  bool drop(uint64_t memory);      ///< it goes with its last mapping
+  bool map(uint64_t address, uint64_t bytes, uint64_t memory);
+  bool unmap(uint64_t address, uint64_t bytes);
+  /// All that is mapped from `address` on, `bytes`, is an allocation from now on, until one of its mappings ends.
+  bool allow(uint64_t address, uint64_t bytes);
+
   /// Makes host memory accessible under its own address.
   void addPinned(void *memory, uint64_t bytes);
   /// False when no allocation of that kind begins at `address`.
@@ -85,7 +98,25 @@ public:
   size_t count(Kind kind) const;
 
 private:
+  struct Created {
+    uint64_t bytes = 0;
+    int mappings = 0;
+    bool isDropped = false;
+  };
+  struct Mapping {
+    uint64_t bytes = 0, memory = 0;
+  };
+  struct Reservation {
+    uint64_t bytes = 0, mapped = 0;
+    std::map<uint64_t, Mapping> mappings; ///< by first address
+  };
+  bool place(uint64_t bytes, Kind kind, const std::string &name, uint64_t address);
+  void forgetIfUnused(uint64_t memory);
+
   mutable std::mutex mutex;
+  std::map<uint64_t, Reservation> reservations; ///< by first address
+  std::map<uint64_t, Created> created;
+  uint64_t lastCreated = 0;
   std::map<uint64_t, Allocation> allocations; ///< by first address
   uint64_t limit, usedBytes = 0, next = 0;
   int numbers = 0;

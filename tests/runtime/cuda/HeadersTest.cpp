@@ -91,6 +91,14 @@ CALLED_AS(Driver::ctxSetCurrent, cuCtxSetCurrent);
 CALLED_AS(Driver::memGetInfo, cuMemGetInfo);
 CALLED_AS(Driver::memAlloc, cuMemAlloc);
 CALLED_AS(Driver::memFree, cuMemFree);
+CALLED_AS(Driver::memGetAllocationGranularity, cuMemGetAllocationGranularity);
+CALLED_AS(Driver::memAddressReserve, cuMemAddressReserve);
+CALLED_AS(Driver::memAddressFree, cuMemAddressFree);
+CALLED_AS(Driver::memCreate, cuMemCreate);
+CALLED_AS(Driver::memRelease, cuMemRelease);
+CALLED_AS(Driver::memMap, cuMemMap);
+CALLED_AS(Driver::memUnmap, cuMemUnmap);
+CALLED_AS(Driver::memSetAccess, cuMemSetAccess);
 CALLED_AS(Driver::memHostAlloc, cuMemHostAlloc);
 CALLED_AS(Driver::memFreeHost, cuMemFreeHost);
 CALLED_AS(Driver::memcpyHtoDAsync, cuMemcpyHtoDAsync);
@@ -128,6 +136,26 @@ SAME(kUnsupportedPtxVersion, CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
 SAME(kMultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 SAME(kComputeCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 SAME(kComputeCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME(kVirtualMemorySupported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SAME(kAllocationPinned, CU_MEM_ALLOCATION_TYPE_PINNED);
+SAME(kLocationDevice, CU_MEM_LOCATION_TYPE_DEVICE);
+SAME(kGranularityRecommended, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+SAME(kAccessReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+#define AT(ours, theirs)                                                                           \
+  static_assert(offsetof(AllocationProperties, ours) == offsetof(CUmemAllocationProp, theirs))
+static_assert(sizeof(AllocationProperties) == sizeof(CUmemAllocationProp));
+AT(type, type);
+AT(handleTypes, requestedHandleTypes);
+AT(location, location);
+AT(windowsOnly, win32HandleMetaData);
+AT(compression, allocFlags.compressionType);
+AT(remoteAccess, allocFlags.gpuDirectRDMACapable);
+AT(usage, allocFlags.usage);
+#undef AT
+static_assert(sizeof(MemoryLocation) == sizeof(CUmemLocation) &&
+              offsetof(MemoryLocation, id) == offsetof(CUmemLocation, id));
+static_assert(sizeof(AccessDescription) == sizeof(CUmemAccessDesc) &&
+              offsetof(AccessDescription, flags) == offsetof(CUmemAccessDesc, flags));
 SAME(kMaxThreadsPerBlock, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 SAME(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 SAME(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstring>
+#include <dlfcn.h>
 #include <numeric>
 #include <string_view>
 
@@ -210,6 +211,76 @@ TEST(CudaDeviceTest, RefusesSlowMemory) {
                           "device does not have; compile the model again without "
                           "--offload"));
   }
+}
+
+/// The `nth` next call of a function of the driver fails.
+void failNext(const char *function, unsigned nth, int result) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_TRUE(driver);
+  const auto fail =
+      reinterpret_cast<void (*)(const char *, unsigned, int)>(dlsym(driver, "standinFail"));
+  ASSERT_TRUE(fail);
+  fail(function, nth, result);
+}
+
+Program twoGraphsIn(Bytes bytes) {
+  Program program = twoGraphs();
+  program.plan.arenaBytes = bytes;
+  return program;
+}
+
+// Tests that an arena of several pieces of the rehearsal is one when it is taken: its ends keep what is written, and
+// commands run where they were captured.
+TEST(CudaDeviceTest, TakesALargeArenaLast) {
+  const Bytes bytes = (Bytes{130} << 20) + 64;
+  cuda::CudaDevice device(DeviceOptions{bytes, stagingBytes, 1});
+  const Program program = twoGraphsIn(bytes);
+  device.bind(program, image, Poison::None);
+  EXPECT_THAT(device.notes(), testing::IsEmpty());
+  device.fill(0, bytes, 3);
+  device.run(0, {});
+  std::vector<char> found(64);
+  device.download(found.data(), 8192, 64);
+  EXPECT_THAT(found, Each(5));
+  device.download(found.data(), bytes - 64, 64);
+  EXPECT_THAT(found, Each(3));
+  EXPECT_EQ(device.driverMemory()->inUse, alignUp(bytes, 512));
+}
+
+// Tests that a GPU whose memory and addresses do not come apart has the arena at once, and says so.
+TEST(CudaDeviceTest, TakesTheArenaAtOnceWhereItCannotBeLast) {
+  for (const char *function : {"cuMemAddressReserve", "cuMemCreate", "cuMemSetAccess"}) {
+    failNext(function, 1, 801);
+    cuda::CudaDevice device(DeviceOptions{arenaBytes, stagingBytes, 1});
+    const Program program = twoGraphs();
+    device.bind(program, image, Poison::None);
+    ASSERT_EQ(device.notes().size(), 1) << function;
+    EXPECT_THAT(device.notes()[0], HasSubstr("the arena was taken before code, libraries and "
+                                             "graphs, not after them: "));
+    EXPECT_THAT(device.notes()[0], HasSubstr("CUDA_ERROR_NOT_SUPPORTED"));
+    device.fill(0, arenaBytes, 3);
+    device.run(0, {});
+    EXPECT_THAT(std::vector<char>(device.download(8192, 64), device.download(8192, 64) + 64),
+                Each(5));
+  }
+}
+
+// Tests that memory which is gone when all is loaded is an error, and that nothing stays behind.
+TEST(CudaDeviceTest, SaysThatTheArenaDoesNotFitBesideWhatIsLoaded) {
+  {
+    cuda::CudaDevice device(DeviceOptions{arenaBytes, stagingBytes, 1});
+    const Program program = twoGraphs();
+    failNext("cuMemCreate", 2, 2);
+    try {
+      device.bind(program, image, Poison::None);
+      FAIL();
+    } catch (const Error &error) {
+      EXPECT_THAT(error.what(), HasSubstr("the arena takes 12.06 KiB (12352 bytes), and NVIDIA "));
+      EXPECT_THAT(error.what(), HasSubstr("end other processes on it, or compile with"));
+    }
+  }
+  cuda::CudaDevice next(DeviceOptions{arenaBytes, stagingBytes, 1});
+  EXPECT_EQ(next.driverMemory()->inUse, 0);
 }
 #endif
 

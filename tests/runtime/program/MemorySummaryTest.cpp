@@ -34,11 +34,17 @@ TEST(MemorySummary, AddsUpToWhatTheDriverSays) {
       driverMemorySummary(plan, memory),
       "memory of a GPU, driver 13.0: 1.66 KiB (1700 bytes) of 4.00 KiB in use by all "
       "processes = arena 1000 B (1000 bytes) + fixed part not measured + unaccounted 700 B "
-      "(700 bytes); before the arena 500 B (500 bytes), code and libraries 150 B (150 bytes), "
-      "graphs 50 B (50 bytes)");
+      "(700 bytes); context 500 B (500 bytes), code and libraries 150 B (150 bytes), "
+      "graphs 50 B (50 bytes), together 700 B (700 bytes) (the plan states nothing; --outside=700 "
+      "when compiling states it, where no other process is on the device)");
   plan.outsideArenaBytes = 900;
   EXPECT_THAT(driverMemorySummary(plan, memory),
               HasSubstr("+ fixed part 900 B (900 bytes) + unaccounted -200 B (200 bytes);"));
+  EXPECT_THAT(driverMemorySummary(plan, memory),
+              EndsWith("together 700 B (700 bytes) (within what the plan states)"));
+  plan.outsideArenaBytes = 699;
+  EXPECT_THAT(driverMemorySummary(plan, memory),
+              HasSubstr("together 700 B (700 bytes) (more than the plan states; --outside=700 "));
 }
 
 /// So many bytes of memory, every page of them touched.
