@@ -116,32 +116,35 @@ schedule::Cost leastTime(Executor &executor, size_t index) {
 
 } // namespace
 
-MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads, const Backend &backend) {
-  MeasuredCosts costs;
-  costs.processor = backend.processor();
-  costs.threads = threads;
-  costs.timeInStep(prepared, backend);
-  costs.timeAlone(prepared, backend);
-  return costs;
+void MeasuredCosts::measure(ModuleOp prepared, int64_t onThreads, const Backend &backend) {
+  if (llvm::all_of(launchesOf(prepared),
+                   [&](Operation *op) { return kernels.contains(keyOf(op)); }))
+    return;
+  processor = backend.processor();
+  threads = onThreads;
+  timeInStep(prepared, backend);
+  timeAlone(prepared, backend);
 }
 
 void MeasuredCosts::timeInStep(ModuleOp prepared, const Backend &backend) {
   OwningOpRef<ModuleOp> step = placeWholeStep(prepared, backend.target());
   const std::optional<StepNanoseconds> times = runStep(*step, threads, backend);
-  isInStep = times.has_value();
-  if (!isInStep)
+  isInStep = isInStep && times.has_value();
+  if (!times)
     return;
+  std::map<std::string, Kernel> found;
   std::map<std::string, int64_t> runs;
   for (Operation *op : launchesOf(*step)) {
     const std::string key = keyOf(op);
-    Kernel &kernel = kernels[key];
+    Kernel &kernel = found[key];
     kernel.op = op->getName().stripDialect().str();
     if (runs[key]++ == 0)
       kernel.node = sourceNameOf(op->getLoc());
     kernel.nanoseconds += times->lookup(op);
   }
-  for (auto &[key, kernel] : kernels)
+  for (auto &[key, kernel] : found)
     kernel.nanoseconds = std::max<schedule::Cost>(1, kernel.nanoseconds / runs[key]);
+  kernels.merge(found); // what is known stays
 }
 
 void MeasuredCosts::timeAlone(ModuleOp prepared, const Backend &backend) {

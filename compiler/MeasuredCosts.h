@@ -22,14 +22,14 @@
 
 namespace stow {
 
-/// Nanoseconds of one execution by kernel.
+/// Nanoseconds of one execution by kernel, of one step or of several: those of all shapes of a batch.
 class MeasuredCosts {
 public:
   /// Measures every kernel of the training graph of `prepared` (step form, fused, with layouts and
-  /// workspaces) on `threads` threads: one run to warm up, then the least of at least three. Takes
-  /// about as long as a handful of steps. Throws Error when a kernel cannot be compiled or the
+  /// workspaces) on `threads` threads, but those that another step has had measured: one run to warm up, then the least of at least
+  /// three. Takes about as long as a handful of steps. Throws Error when a kernel cannot be compiled or the
   /// machine lacks the memory for the step and for its largest kernel.
-  static MeasuredCosts measure(mlir::ModuleOp prepared, int64_t threads, const Backend &backend);
+  void measure(mlir::ModuleOp prepared, int64_t threads, const Backend &backend);
 
   /// Reads what save() wrote. Throws Error(BadInput), also when it was measured on another number
   /// of threads.
@@ -62,7 +62,7 @@ private:
 
   std::string processor;
   int64_t threads = 0;
-  bool isInStep = false;
+  bool isInStep = true;                  ///< all steps so far
   std::map<std::string, Kernel> kernels; ///< by key: a hash of op, attributes and types
 };
 

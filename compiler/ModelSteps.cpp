@@ -186,7 +186,7 @@ CostModel ModelSteps::weigh(const PreparedStep &prepared, Times times) {
   if (times == Times::Sheet || options.profile.empty())
     return sheetOf(options, *backend);
   timer.start("measure");
-  CostModel costs = weighStep(*prepared.module, options, *backend);
+  CostModel costs = weighStep(*prepared.module, options, *backend, measured);
   timer.start("order");
   return costs;
 }

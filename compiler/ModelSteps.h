@@ -62,6 +62,7 @@ private:
   StageTimer &timer;
   std::vector<Held> heldSteps;
   std::map<StepVariant, Family> families; ///< by the variant in the largest shape
+  MeasuredCosts measured;                 ///< of the steps weighed so far, each kernel once
 };
 
 } // namespace stow

@@ -121,10 +121,6 @@ void finishShapes(CompileOptions &options) {
   if (!options.modelPath.ends_with(".onnx"))
     throw Error::badInput("--shapes: the shapes of an .mlir model are its own; take the .onnx file "
                           "that it comes from");
-  if (!options.inputGradients.empty())
-    throw Error::badInput(
-        "--input-gradients gives the gradient of an input of one shape, --shapes makes "
-        "several; give one of them");
   size_t count = 1;
   for (const ShapeAxis &axis : options.shapeAxes) {
     count *= axis.extents.size();
@@ -140,9 +136,6 @@ void finishShapes(CompileOptions &options) {
                                        " shapes, each a step of its own; expected at most ",
                                        kMostShapes));
   std::vector<StepShape> shapes = shapesOf(options.shapeAxes);
-  if (shapes.size() > 1 && !options.profile.empty())
-    throw Error::badInput(
-        "--profile measures the step of one shape, --shapes makes several; give one of them");
   options.import = importFor(options, shapes.front());
   if (shapes.size() > 1)
     options.shapes = std::move(shapes);

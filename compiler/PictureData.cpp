@@ -199,7 +199,7 @@ size_t PictureData::add(const Plan &plan, const std::string &label, const StepTi
     packed["lower_bound_bytes"] = graph.lowerBoundBytes;
     packed["steps"] = stepColumns(graph.steps);
     packed["buffers"] = bufferColumns(withStateOutside(plan, graph));
-    if (times && times->graph == graph.role)
+    if (times && times->graph == graph.name())
       packed["measured"] = measuredColumns(*times);
     graphs.push_back(std::move(packed));
   }

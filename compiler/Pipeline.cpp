@@ -235,13 +235,15 @@ CostModel sheetOf(const CompileOptions &options, const Backend &backend) {
   return costs;
 }
 
-CostModel weighStep(ModuleOp prepared, const CompileOptions &options, const Backend &backend) {
+CostModel weighStep(ModuleOp prepared, const CompileOptions &options, const Backend &backend,
+                    MeasuredCosts &measured) {
   CostModel costs = sheetOf(options, backend);
   if (options.profile.empty())
     return costs;
-  const MeasuredCosts measured = options.profile == "run"
-                                     ? MeasuredCosts::measure(prepared, options.threads, backend)
-                                     : MeasuredCosts::load(options.profile, options.threads);
+  if (options.profile == "run")
+    measured.measure(prepared, options.threads, backend);
+  else
+    measured = MeasuredCosts::load(options.profile, options.threads);
   measured.annotate(prepared);
   if (!options.saveProfilePath.empty())
     measured.save(options.saveProfilePath);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "codegen/Backend.h"
+#include "compiler/MeasuredCosts.h"
 #include "compiler/Options.h"
 #include "passes/order/CostModel.h"
 #include "passes/plan/StepVariant.h"
@@ -75,8 +76,9 @@ mlir::OwningOpRef<mlir::ModuleOp> stepForm(mlir::MLIRContext &context,
 CostModel sheetOf(const CompileOptions &options, const Backend &backend);
 
 /// What the ops of a prepared step cost: by `options.profile`, which annotates them, or by a data
-/// sheet. Throws Error.
-CostModel weighStep(mlir::ModuleOp prepared, const CompileOptions &options, const Backend &backend);
+/// sheet. What is measured now is added to `measured`, that of the command's steps so far. Throws Error.
+CostModel weighStep(mlir::ModuleOp prepared, const CompileOptions &options, const Backend &backend,
+                    MeasuredCosts &measured);
 
 /// Where a plan that the checks refuse is written: beside the output, or in the working folder.
 std::string refusedPathOf(const CompileOptions &options);

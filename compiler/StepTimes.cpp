@@ -34,13 +34,14 @@ double secondsOf(const JsonNode &node, const char *key) {
                         "; give the executable that was profiled, or its plan");
 }
 
-const GraphPlan &graphOf(const Plan &plan, GraphRole role, const std::string &path) {
-  if (const GraphPlan *graph = findGraph(plan, role))
-    return *graph;
+const GraphPlan &graphOf(const Plan &plan, const std::string &name, const std::string &path) {
   std::string known;
-  for (const GraphPlan &graph : plan.graphs)
+  for (const GraphPlan &graph : plan.graphs) {
+    if (graph.name() == name)
+      return graph;
     known += (known.empty() ? "" : ", ") + graph.name();
-  refuse(path, "it is of graph \"" + std::string(nameOf(role)) + "\", the plan has " + known);
+  }
+  refuse(path, "it is of graph " + quoted(name) + ", the plan has " + known);
 }
 
 /// A command of the profile against the step in its place. The name tells another model or budget,
@@ -66,7 +67,7 @@ StepTimes StepTimes::load(const std::string &path, const Plan &plan) {
     throw Error::badInput("cannot read profile \"" + path +
                           "\"; ./model train --data=FILE --profile=" + path + " writes it");
   Json json = parseJson(readInputFile(path), "profile " + path);
-  // A step over several batches has two graphs; the last is the one that ends it.
+  // A step over several batches has two graphs; the last is the one that ends it. Of several shapes it is that of the largest.
   if (json.is_object() && json.contains("graphs") && json["graphs"].is_array() &&
       !json["graphs"].empty())
     json = Json(json["graphs"].back());
@@ -76,7 +77,7 @@ StepTimes StepTimes::load(const std::string &path, const Plan &plan) {
                           "it without --profile-format");
   const JsonNode node(json, "profile " + path);
   StepTimes times;
-  times.graph = node.parsed("graph", parseGraphRole);
+  times.graph = node.text("graph");
   times.threads = node.count("threads");
   times.steps = node.count("steps");
   const GraphPlan &graph = graphOf(plan, times.graph, path);

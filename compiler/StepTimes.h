@@ -10,7 +10,7 @@ namespace stow {
 
 /// Means of the steps that were measured, in seconds per step.
 struct StepTimes {
-  GraphRole graph = GraphRole::Train;
+  std::string graph; ///< GraphPlan::name
   int64_t threads = 0;
   int64_t steps = 0;       ///< measured, those to warm up left out
   double inputSeconds = 0; ///< the batch into the arena

@@ -228,6 +228,7 @@ class Model:
         self.eval_inputs = self._list(EVAL_INPUTS)
         self.eval_outputs = self._list(EVAL_OUTPUTS)
         self.step_outputs = self._list(STEP_OUTPUTS)
+        self._given: "dict[str, tuple[int, ...]]" = {}  # sizes of the last batch, by its gradient's name
         self._position = {tensor.name: i for i, tensor in enumerate(self.state)}
         self._step_names = [tensor.name for tensor in self.step_inputs]
         self._eval_names = [tensor.name for tensor in self.eval_inputs]
@@ -266,6 +267,9 @@ class Model:
         arrays, kept = as_arrays(values, self._step_names)
         loss = ctypes.c_double()
         self._call("stowage_step", arrays, len(values), ctypes.byref(loss))
+        if len(self.step_outputs) > 1 and self.library.shape_count > 1:  # they are those of the batch's shape
+            self.step_outputs = self._list(STEP_OUTPUTS)
+            self._given = {f"{name}.grad": tuple(array.shape[: array.rank]) for name, array in zip(self._step_names, arrays)}
         del kept
         return loss.value
 
@@ -276,13 +280,13 @@ class Model:
 
     def step_output(self, name: str) -> "np.ndarray":
         """What the last step left under this name: "loss", or "x.grad" for an input x of --input-gradients. Only until
-        the next evaluation, which uses the same memory."""
+        the next evaluation, which uses the same memory. Of several shapes a gradient is as large as the batch was, not as the shape it ran in."""
         names = [tensor.name for tensor in self.step_outputs]
         if name not in names:
             raise StowageError(f"the step gives no '{name}'; it gives {', '.join(names)}")
         out = self.step_outputs[names.index(name)].empty()
         self._call("stowage_read_step_output", names.index(name), out.ctypes.data, out.nbytes)
-        return out
+        return out[tuple(map(slice, self._given[name]))] if name in self._given else out
 
     def eval(self, values: Sequence[Any]) -> "list[np.ndarray]":
         """The outputs of one batch, given in the order of `eval_inputs`."""

@@ -178,7 +178,9 @@ stowage_status stowage_measure(stowage_model *model, const stowage_array *inputs
 
 /* Copies a tensor of STOWAGE_STEP_OUTPUTS out of the arena, in its dtype (`bytes` must be the
  * tensor's): the gradients that --input-gradients asked for. Only between a step and the next
- * evaluation, which uses the same memory. */
+ * evaluation, which uses the same memory. Of several shapes these tensors are those of the shape in which the last step ran
+ * (stowage_step_shape): the gradient of an input that was padded is that of the padded one, and begins in each dimension with the
+ * elements that were given. */
 stowage_status stowage_read_step_output(const stowage_model *model, int64_t index, void *to,
                                         int64_t bytes);
 

@@ -18,6 +18,7 @@
 #include "runtime/report/Verdict.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -262,7 +263,8 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   printLine(std::string(isTest ? "test: " : "") + describe(metrics) + ", " +
             groupDigits(metrics.rows) + " rows");
   if (profile)
-    reportProfile(*profile, *options.profile, options.profileFormat);
+    reportProfiles(std::array<const Profile *, 1>{&*profile}, *options.profile,
+                   options.profileFormat);
   printLine(memorySummary(program.plan, executor.device()));
   return 0;
 }

@@ -41,7 +41,8 @@ public:
   /// Of the largest shape, where a step has several.
   const std::vector<const GraphInput *> &stepInputs() const { return training().inputs; }
   const std::vector<const GraphInput *> &evalInputs() const { return evaluation.inputs; }
-  const std::vector<GraphOutput> &stepOutputs() const { return graph(training()).outputs; }
+  /// Of the shape of the last step.
+  const std::vector<GraphOutput> &stepOutputs() const { return graph(trainings[shape]).outputs; }
   /// Of a whole batch, in whatever parts it is evaluated.
   const std::vector<GraphOutput> &evalOutputs() const { return evaluationOutputs; }
 

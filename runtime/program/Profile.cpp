@@ -91,6 +91,14 @@ double Profile::plannedMs(size_t command) const {
   return planned ? 1e3 * planned->steps[command].seconds : 0;
 }
 
+/// Of the plan's step where it is this graph alone; else 0.
+double Profile::plannedStepSeconds() const {
+  if (!planned || graph.role != GraphRole::Train)
+    return 0;
+  const auto shape = std::ranges::find(plan->shapes, graph.shape, &PlannedShape::name);
+  return shape == plan->shapes.end() ? plan->stepSeconds : shape->stepSeconds;
+}
+
 Profile::Time Profile::total() const {
   Time sum = input;
   sum.seconds += rest.seconds;
@@ -189,7 +197,8 @@ std::string Profile::ofCopies() const {
 
 std::string Profile::text(size_t rows) const {
   if (stepsCounted() == 0)
-    return "profile: no step has run\n";
+    return "profile of '" + graph.name() + "': no step has run" +
+           (hasRun() ? " after those to warm up; raise --steps" : "") + "\n";
   std::string text =
       format("profile of '%s': %lld steps after %lld to warm up, %lld threads\n",
              graph.name().c_str(), static_cast<long long>(stepsCounted()),
@@ -197,9 +206,8 @@ std::string Profile::text(size_t rows) const {
       format("  %.4f ms per step (median %.4f, least %.4f), %.4f ms of processor time\n\n",
              perStep(total().seconds), 1e3 * median(stepSeconds),
              1e3 * *std::ranges::min_element(stepSeconds), perStep(total().processor));
-  if (planned && plan->stepSeconds > 0 && graph.role == GraphRole::Train)
-    text += format("  planned: %.4f ms per step", 1e3 * plan->stepSeconds) + ", " +
-            plan->costSource + "\n\n";
+  if (const double seconds = plannedStepSeconds(); seconds > 0)
+    text += format("  planned: %.4f ms per step", 1e3 * seconds) + ", " + plan->costSource + "\n\n";
   return text + byKind() + "\n" + byCommand(rows) + ofCopies();
 }
 
@@ -267,18 +275,21 @@ ProfileFormat parseProfileFormat(const std::string &text) {
              : ProfileFormat::Perfetto;
 }
 
-void reportProfile(const Profile &profile, const std::string &path, ProfileFormat format,
-                   const Profile *first) {
+void reportProfiles(std::span<const Profile *const> profiles, const std::string &path,
+                    ProfileFormat format) {
   constexpr size_t rows = 20;
-  std::string text = (first ? first->text(rows) + "\n" : "") + profile.text(rows);
+  std::string text, json;
+  for (const Profile *profile : profiles) {
+    text += (text.empty() ? "" : "\n") + profile->text(rows);
+    json += (json.empty() ? "" : ",") + profile->json();
+  }
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
   if (path.empty())
     return;
   if (format == ProfileFormat::Perfetto)
-    return writeFile(path, profile.perfetto());
-  writeFile(path,
-            first ? "{\"graphs\":[" + first->json() + "," + profile.json() + "]}" : profile.json());
+    return writeFile(path, profiles.back()->perfetto());
+  writeFile(path, profiles.size() > 1 ? "{\"graphs\":[" + json + "]}" : json);
 }
 
 } // namespace stow

@@ -31,9 +31,17 @@ public:
 
   // Hooks. --------------------------------------------------------------------------------------
 
-  void beginStep() {
-    stepBegin = last = Clock::now();
-    lastProcessor = processorSeconds();
+  /// A reading of both clocks.
+  struct Moment {
+    Clock::time_point clock = Clock::now();
+    double processor = processorSeconds();
+  };
+
+  void beginStep() { beginStep(Moment()); }
+  /// At an earlier moment: which graph a batch runs in may show only when it is read.
+  void beginStep(const Moment &begin) {
+    stepBegin = last = begin.clock;
+    lastProcessor = begin.processor;
   }
   void beginRun() { add(input); }
   /// What the device fills in between beginRun() and endRun().
@@ -60,6 +68,8 @@ public:
       stepSeconds.push_back(seconds);
     ++stepsSeen;
   }
+
+  bool hasRun() const { return stepsSeen > 0; }
 
   /// What a command of the graph took in the steps that count: the least time, the least processor time.
   CommandTime least(size_t command) const {
@@ -131,6 +141,7 @@ private:
   };
 
   double plannedMs(size_t command) const;
+  double plannedStepSeconds() const;
   std::string ofCopies() const;
   std::string byKind() const;
   std::string byCommand(size_t rows) const;
@@ -156,10 +167,9 @@ enum class ProfileFormat : uint8_t { Json, Perfetto };
 /// "json" or "perfetto"; throws Error(BadInput) on others.
 ProfileFormat parseProfileFormat(const std::string &text);
 
-/// Prints the profile; writes it to a file, too, unless `path` is empty. `first` is that of the graph
-/// that runs before it in a step, if one does; as JSON both are items of "graphs", for Perfetto only
-/// `profile` is written.
-void reportProfile(const Profile &profile, const std::string &path, ProfileFormat format,
-                   const Profile *first = nullptr);
+/// Prints profiles, at least one, of the graphs that a step may run; writes them to a file, too, unless `path` is empty: as JSON
+/// several are items of "graphs", for Perfetto only the last is written.
+void reportProfiles(std::span<const Profile *const> profiles, const std::string &path,
+                    ProfileFormat format);
 
 } // namespace stow

@@ -12,6 +12,7 @@
 #include "runtime/program/Progress.h"
 #include "runtime/program/Restore.h"
 #include "runtime/program/ShapeChoice.h"
+#include "runtime/program/StepProfiles.h"
 #include "runtime/program/StopSignal.h"
 #include "runtime/program/TrainingLog.h"
 #include "runtime/program/TrainingStep.h"
@@ -115,8 +116,8 @@ private:
   std::optional<CheckpointWriter> writer;
   std::optional<int64_t> savedStep; ///< of the latest save of this run
   std::optional<TrainingLog> log;
-  std::optional<Profile> firstProfile, profile; ///< by batch, as the feeders
-  std::optional<Metrics> testMetrics;           ///< of the latest evaluation of the test rows
+  std::optional<StepProfiles> profiles;
+  std::optional<Metrics> testMetrics; ///< of the latest evaluation of the test rows
   std::optional<TrainingStep> step;
   int64_t skippedSteps = 0; ///< by loss scaling, before the step at hand
 };
@@ -168,11 +169,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   if (options.log)
     log.emplace(*options.log, state.step, step->lossScale().has_value());
   if (options.profile)
-    profile.emplace(graphOf(lastBatch()), executor->threads(), state.rate.totalSteps - state.step,
-                    &program.plan);
-  if (options.profile && lastBatch() > 0)
-    firstProfile.emplace(graphOf(0), executor->threads(),
-                         (state.rate.totalSteps - state.step) * lastBatch(), &program.plan);
+    profiles.emplace(program, executor->threads(), state.rate.totalSteps - state.step);
 }
 
 void TrainingRun::loadData() {
@@ -293,7 +290,7 @@ void TrainingRun::feed(int64_t number) {
 void TrainingRun::feedAhead(int64_t next) {
   const bool isEvaluated = (validationEvaluator || testEvaluator) &&
                            next % (state.rate.stepsPerEpoch * program.batchesPerStep) == 0;
-  if (next == state.rate.totalSteps * program.batchesPerStep || isEvaluated || profile)
+  if (next == state.rate.totalSteps * program.batchesPerStep || isEvaluated || profiles)
     return;
   try {
     feed(next);
@@ -313,15 +310,15 @@ double TrainingRun::oneStep() {
 /// Runs batch `number`, counted from 0 over all steps; the loss after a step's last is the step's.
 double TrainingRun::oneBatch(int64_t number) {
   const int64_t inStep = number % program.batchesPerStep;
-  std::optional<Profile> &timing = inStep == lastBatch() ? profile : firstProfile;
-  if (timing)
-    timing->beginStep();
+  const auto begin = profiles ? std::optional<Profile::Moment>(std::in_place) : std::nullopt;
   if (feedProblem)
     std::rethrow_exception(feedProblem);
   if (fedBatch != number)
     feed(number);
-  step->start({state.step, state.seed, state.rate.at(state.step)}, timing ? &*timing : nullptr,
-              inStep, fedShape);
+  Profile *timing = profiles ? &profiles->of(inStep, fedShape) : nullptr;
+  if (timing)
+    timing->beginStep(*begin);
+  step->start({state.step, state.seed, state.rate.at(state.step)}, timing, inStep, fedShape);
   feedAhead(number + 1);
   double loss = step->finish();
   if (timing)
@@ -467,9 +464,8 @@ void TrainingRun::finish(Progress &progress, int signal) {
     }
   }
   progress.finish();
-  if (profile)
-    reportProfile(*profile, *options.profile, options.profileFormat,
-                  firstProfile ? &*firstProfile : nullptr);
+  if (profiles)
+    profiles->report(*options.profile, options.profileFormat);
   if (signal) {
     printLine(concat("stopped after step ", state.step, " of ", state.rate.totalSteps,
                      writer ? "; continue with --resume=" + writer->path()
@@ -495,9 +491,6 @@ void TrainingRun::finish(Progress &progress, int signal) {
 } // namespace
 
 int train(const Program &program, ProgramImage image, const TrainOptions &options) {
-  if (options.profile && !program.shapes.empty())
-    throw Error::badInput("--profile times the commands of one shape, and this program was "
-                          "compiled with several; compile it with one (--shapes)");
   return TrainingRun(program, image, options).run();
 }
 

@@ -46,7 +46,8 @@ protected:
     options.import.batch = 32;
     finishOptions(options);
     prepared = prepareStep(context, options, backend);
-    costs = weighStep(*prepared, options, backend);
+    MeasuredCosts measured;
+    costs = weighStep(*prepared, options, backend, measured);
   }
 
   /// The names of what is taken, by convolution of a graph in its order.

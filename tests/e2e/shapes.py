@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A step of several shapes: --shapes=sequence:... beside programs of one shape each, and what plans and runs say of it.
 
-  shapes.py --stowage=build/release/bin/stowage --work=DIR
+  shapes.py --stowage=build/release/bin/stowage --work=DIR [--simulated=build/release/lib/simulated]
 
 The model mixes positions from left to right (a running sum of what a mask keeps), as an attention with a triangle does, so that padding
 behind a row changes nothing in it.
@@ -10,6 +10,7 @@ behind a row changes nothing in it.
 import argparse
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ try:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
     from safetensors_io import load as read_safetensors
+    from stowage._library import Library, Model
 except ImportError as error:
     print(f"skipped: {error}; install python3-numpy and python3-onnx")
     sys.exit(77)
@@ -43,14 +45,15 @@ def require(holds: bool, what: object) -> None:
         raise SystemExit(f"failed: {what}")
 
 
-def build(path: Path) -> None:
+def build(path: Path, embedded: bool = False) -> None:
+    """`embedded`: tokens are the vectors that a table would give."""
     draw = np.random.default_rng(0)
     weights = {"table": draw.standard_normal((VOCABULARY, WIDTH)), "w1": draw.standard_normal((WIDTH, 16)) / 4, "b1": np.zeros(16),
                "w2": draw.standard_normal((16, VOCABULARY)) / 4, "b2": np.zeros(VOCABULARY)}  # fmt: skip
     constants = [numpy_helper.from_array(w.astype(np.float32), n) for n, w in weights.items()]
     constants += [numpy_helper.from_array(np.array(1), "axis"), numpy_helper.from_array(np.array([2]), "last")]
     nodes = [
-        helper.make_node("Gather", ["table", "tokens"], ["embedded"], "/embed"),
+        helper.make_node(*(("Identity", ["tokens"]) if embedded else ("Gather", ["table", "tokens"])), ["embedded"], "/embed"),
         helper.make_node("Cast", ["attention_mask"], ["real"], "/real", to=TensorProto.FLOAT),
         helper.make_node("Unsqueeze", ["real", "last"], ["kept"], "/kept"),
         helper.make_node("Mul", ["embedded", "kept"], ["masked"], "/mask"),
@@ -63,6 +66,9 @@ def build(path: Path) -> None:
     ]
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"]) for name in ("tokens", "attention_mask")]
     outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "sequence", VOCABULARY])]
+    if embedded:
+        constants = [constant for constant in constants if constant.name != "table"]
+        inputs[0] = helper.make_tensor_value_info("tokens", TensorProto.FLOAT, ["batch", "sequence", WIDTH])
     model = helper.make_model(helper.make_graph(nodes, "mixer", inputs, outputs, constants), opset_imports=[helper.make_opsetid("", 14)])
     model.ir_version = 7
     onnx.save(model, path)
@@ -86,24 +92,112 @@ def losses(executable: Path, samples: Path, *flags: str) -> "list[str]":
         return [row["loss"] for row in csv.DictReader(file)]
 
 
-def same_bits(work: Path, stowage: Path, model: Path) -> Path:
-    """Each shape's losses are those of a program of that shape alone; a batch runs in the smallest that holds it."""
-    together = work / "together"
-    said = run(stowage, "compile", model, "-o", together, *FLAGS, f"--batch={BATCH}", f"--shapes=sequence:{','.join(map(str, SHAPES))}")
-    for shape in SHAPES:
+def same_bits(work: Path, stowage: Path, model: Path, name: str = "together", batch: int = BATCH, flags: "tuple[str, ...]" = (),
+              shapes: "tuple[int, ...]" = SHAPES, most: float = 0) -> Path:  # fmt: skip
+    """Each shape's losses are those of a program of that shape alone, relatively to within `most`; a batch runs in the smallest that holds it."""
+    together = work / name
+    compiling = [stowage, "compile", model, *FLAGS, *flags, f"--batch={batch}"]
+    said = run(*compiling, "-o", together, f"--shapes=sequence:{','.join(map(str, shapes))}")
+    for shape in shapes:
         require(f"sequence={shape}: " in said, f"compile tells of sequence={shape}: {said}")
-    for shape, shorter in zip(SHAPES, (*SHAPES[1:], 0)):
-        lengths = [shorter + 1 + row % (shape - shorter) for row in range(3 * BATCH)]
+    for shape, shorter in zip(shapes, (*shapes[1:], 0)):
+        lengths = [shorter + 1 + row % (shape - shorter) for row in range(3 * batch)]
         wide, narrow, alone = work / "wide.npz", work / "narrow.npz", work / f"alone{shape}"
         data(wide, lengths, LONGEST)
         data(narrow, lengths, shape)
-        run(stowage, "compile", model, "-o", alone, *FLAGS, f"--batch={BATCH}", f"--shapes=sequence:{shape}")
+        run(*compiling, "-o", alone, f"--shapes=sequence:{shape}")
         found, expected = losses(together, wide, "--epochs=2"), losses(alone, narrow, "--epochs=2")
-        require(len(expected) == 6 and found == expected, f"sequence={shape}: {found} are not {expected}")
-        require(found == losses(together, narrow, "--epochs=2"), f"arrays of {shape} give what arrays of {LONGEST} do")
+        same = np.allclose(np.array(found, float), np.array(expected, float), rtol=most, atol=0)
+        require(len(expected) == 6 and same, f"{name}, sequence={shape}: {found} are not {expected}")
+        require(found == losses(together, narrow, "--epochs=2"), f"{name}: arrays of {shape} give what arrays of {LONGEST} do")
         said = run(together, "train", f"--data={wide}", "--epochs=2")
-        require(f"6 in sequence={shape}" in said, f"all batches run in sequence={shape}: {said}")
+        require(f"{6 * batch // BATCH} in sequence={shape}" in said, f"{name}: all batches run in sequence={shape}: {said}")
     return together
+
+
+def precisions(work: Path, stowage: Path, model: Path) -> None:
+    """Weights lie as the largest shape has chosen, and so other sums may be rounded."""
+    for precision in ("bf16", "fp16"):
+        same_bits(work, stowage, model, precision, flags=(f"--precision={precision}", "--recompute=none"), shapes=(32, 8), most=1e-3)
+
+
+def profiles(work: Path, stowage: Path, model: Path, together: Path) -> None:
+    """Compilations weigh the kernels of all shapes by their times; runs time each shape apart."""
+    costs, samples, profile, page = (work / name for name in ("costs.json", "profiled.npz", "profile.json", "profile.html"))
+
+    def planned(*flags: str) -> dict:
+        path = work / "profiled.json"
+        run(stowage, "plan", model, *FLAGS, f"--batch={BATCH}", f"--shapes=sequence:{','.join(map(str, SHAPES))}", "--format=json", "-o", path, *flags)
+        return json.loads(path.read_text())
+
+    measured = planned("--memory-budget=90%", "--profile=run", f"--save-profile={costs}")
+    require(measured["cost_source"].startswith("measured on "), measured["cost_source"])
+    times = json.loads(costs.read_text())
+    keys = {kernel["key"] for kernel in times["kernels"]}
+    alone = work / "costs_alone.json"
+    run(stowage, "plan", model, *FLAGS, f"--batch={BATCH}", f"--shapes=sequence:{SHAPES[0]}", "--profile=run", f"--save-profile={alone}")
+    require(len(keys) > len(json.loads(alone.read_text())["kernels"]), "the kernels of smaller shapes are measured as well")
+    # From the file comes the same plan, of all shapes; where all takes ten times as long, so does each of them.
+    again = planned("--memory-budget=90%", f"--profile={costs}")
+    require(again["shapes"] == measured["shapes"], f"{again['shapes']} are not {measured['shapes']}")
+    for kernel in times["kernels"]:
+        kernel["nanoseconds"] *= 10
+    costs.write_text(json.dumps(times))
+    slower = planned("--memory-budget=90%", f"--profile={costs}")["shapes"]
+    for one, other in zip(slower, measured["shapes"], strict=True):
+        require(abs(one["step_seconds"] / other["step_seconds"] - 10) < 0.1, f"{one} after {other}")
+    said = run(stowage, "plan", model, *FLAGS, f"--batch={BATCH}", "--shapes=sequence:32,9", f"--profile={costs}", code=1)
+    require("the measured costs have none for" in said, said)
+    # Two batches of four in the largest, two in the smallest, none between.
+    data(samples, [32, 5, 3, 2, 1, 2, 3, 4, 30, 2, 3, 4, 8, 8, 8, 8], LONGEST)
+    plain = losses(together, samples, "--epochs=8")
+    said = run(together, "train", f"--data={samples}", "--epochs=8", "--no-shuffle", f"--profile={profile}", f"--log={work / 'profiled.csv'}")
+    with open(work / "profiled.csv") as file:
+        require([row["loss"] for row in csv.DictReader(file)] == plain, "a profile changes no loss")
+    graphs = json.loads(profile.read_text())["graphs"]
+    require([graph["graph"] for graph in graphs] == ["train@sequence=8", "train"], [graph["graph"] for graph in graphs])
+    require([graph["steps"] for graph in graphs] == [13, 13], "16 batches of each shape, 3 of them to warm up")
+    require("profile of 'train@sequence=8'" in said and "sequence=16'" not in said, said)
+    expected = {shape["name"]: shape["step_seconds"] for shape in planned()["shapes"]}
+    for shape in (32, 8):
+        require(f"  planned: {1e3 * expected[f'sequence={shape}']:.4f} ms per step" in said, f"{expected}\n{said}")
+    run(stowage, "inspect", together, f"--times={profile}", "--format=html", "-o", page)
+    # Where the largest did not run, the page is of what did; a plan without that shape refuses it.
+    data(samples, [8] * 8, LONGEST)
+    run(together, "train", f"--data={samples}", "--epochs=3", f"--profile={profile}")
+    run(stowage, "inspect", together, f"--times={profile}", "--format=html", "-o", page)
+    said = run(stowage, "inspect", work / f"alone{SHAPES[0]}", f"--times={profile}", "--format=html", "-o", page, code=1)
+    require('it is of graph "train@sequence=8", the plan has train, eval' in said, said)
+
+
+def input_gradients(work: Path, stowage: Path) -> None:
+    """Of a batch in a shape they are those of a program of that shape alone, as large as the batch."""
+    model, flags = work / "embedded.onnx", [*FLAGS, "--emit=shared", f"--batch={BATCH}", "--input-gradients=tokens"]
+    build(model, embedded=True)
+    run(stowage, "compile", model, "-o", work / "together.so", *flags, "--shapes=sequence:32,8")
+    for shape in (32, 8):
+        run(stowage, "compile", model, "-o", work / f"alone{shape}.so", *flags, f"--shapes=sequence:{shape}")
+    together = Model(Library(work / "together.so"))
+    draw = np.random.default_rng(2)
+    for length, rows in ((7, BATCH), (30, BATCH), (8, BATCH), (8, BATCH - 1)):
+        shape = 8 if length <= 8 else 32
+        values = {"tokens": draw.standard_normal((BATCH, shape, WIDTH)).astype(np.float32), "attention_mask": np.ones((BATCH, shape), np.int64),
+                  "target": draw.integers(0, VOCABULARY, (BATCH, shape))}  # fmt: skip
+        values["attention_mask"][:, length:] = values["tokens"][:, length:] = 0
+        values["target"][:, length:] = values["target"][rows:] = IGNORED
+        alone = Model(Library(work / f"alone{shape}.so"))
+        for tensor in alone.state:
+            alone.write(tensor.name, together.read(tensor.name))
+        names = [tensor.name for tensor in alone.step_inputs]
+        names[names.index("y") if "y" in names else names.index("target")] = "target"
+        expected = alone.step([values[name] for name in names])
+        found = together.step([values[name][:rows, :length] for name in names])
+        gradient = together.step_output("tokens.grad")
+        require(abs(found - expected) < 1e-6 * expected, f"{found} is not {expected}")
+        require(gradient.shape == (rows, length, WIDTH), f"{gradient.shape} for {rows} rows of {length}")
+        require(np.abs(gradient).max() > 0 and np.array_equal(gradient, alone.step_output("tokens.grad")[:rows, :length]),
+                f"another gradient of {rows} rows of {length}")  # fmt: skip
+        require(together.step_output("loss") == np.float32(found), "the loss is that of the shape, too")
 
 
 def plans(work: Path, stowage: Path, model: Path) -> None:
@@ -187,6 +281,28 @@ def evaluations(work: Path, stowage: Path, model: Path, together: Path) -> None:
     require(said[0] == said[1] and "5 rows" in said[0] and "of 25)" in said[0], said)
 
 
+def on_gpu(work: Path, stowage: Path, model: Path, simulated: Path) -> None:
+    """Each batch in its shape on a GPU as well: the host's losses, and the same bytes under a budget and with --poison."""
+    samples = work / "gpu.npz"
+    data(samples, [3, 8, 5, 2, 30, 9, 4, 6] + [31, 5, 6, 7, 1, 2, 3, 4], LONGEST)
+    for name, flags, batch in (("f32", [], BATCH), ("bf16", ["--precision=bf16"], BATCH)):
+        compiling = [stowage, "compile", model, *FLAGS[:2], *flags, f"--batch={batch}", "--shapes=sequence:32,8"]
+        host, gpu, tight = (work / f"{name}-{where}" for where in ("host", "gpu", "tight"))
+        run(*compiling, "-o", host, *FLAGS[2:], "--recompute=none")
+        target = ["--target=cuda:h100", f"--cudnn={simulated}"]
+        run(*compiling, "-o", gpu, *target, "--recompute=none")
+        expected = np.array(losses(host, samples, "--epochs=2"), float)
+        os.environ["LD_LIBRARY_PATH"] = str(simulated)
+        found = losses(gpu, samples, "--epochs=2")
+        require(np.allclose(np.array(found, float), expected, rtol=3e-3 if name == "bf16" else 1e-5, atol=0), f"{name}: {found} are not {expected}")
+        require("4 in sequence=32, 4 in sequence=8" in run(gpu, "train", f"--data={samples}", "--no-shuffle", "--epochs=2"), f"{name}: each in its shape")
+        require(losses(gpu, samples, "--epochs=2", "--poison") == found, f"{name}: other losses with --poison")
+        if name == "f32":
+            run(*compiling, "-o", tight, *target, "--memory-budget=90%")
+            require(losses(tight, samples, "--epochs=2", "--poison") == found, f"{name}: other losses under a budget")
+        del os.environ["LD_LIBRARY_PATH"]
+
+
 def refusals(work: Path, stowage: Path, model: Path, together: Path) -> None:
     samples = work / "long.npz"
     data(samples, [5, 40, 6, 12], 48)
@@ -209,22 +325,27 @@ def refusals(work: Path, stowage: Path, model: Path, together: Path) -> None:
     require("say how many: --accumulate=K" in said, said)
     said = run(*plan, "--shapes=sequence:8", f"--worst={samples}", code=1)
     require("--worst says which rows need which of several shapes" in said, said)
-    said = run(together, "train", f"--data={samples}", "--profile", code=1)
-    require("--profile times the commands of one shape" in said, said)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--stowage", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--simulated", type=Path, help="the folder of the simulated GPU: only what runs there")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     model = args.work / "mixer.onnx"
     build(model)
+    if args.simulated:
+        on_gpu(args.work, args.stowage, model, args.simulated)
+        return print("shapes on a simulated GPU have the host's losses")
     plans(args.work, args.stowage, model)
     together = same_bits(args.work, args.stowage, model)
     short_batches(args.work, args.stowage, model, together)
     evaluations(args.work, args.stowage, model, together)
+    precisions(args.work, args.stowage, model)
+    profiles(args.work, args.stowage, model, together)
+    input_gradients(args.work, args.stowage)
     refusals(args.work, args.stowage, model, together)
     print(f"{len(SHAPES)} shapes in one arena train as each alone, bit for bit")
 

@@ -172,7 +172,8 @@ TEST(Profile, SaysWhenNothingHasRun) {
   GraphProgram graph = threeCommands();
   Profile profile(graph, 1, 8);
   step(profile, {0, 0, 0}); // warm-up
-  EXPECT_EQ(profile.text(5), "profile: no step has run\n");
+  EXPECT_EQ(profile.text(5),
+            "profile of 'train': no step has run after those to warm up; raise --steps\n");
   EXPECT_EQ(nlohmann::json::parse(profile.json())["steps"], 0);
 }
 
