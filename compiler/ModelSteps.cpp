@@ -2,6 +2,7 @@
 
 #include "compiler/FixedBatch.h"
 #include "compiler/PartialEvaluation.h"
+#include "ir/StepGraphs.h"
 #include "ir/StowOffloadOps.h"
 #include "passes/fuse/Passes.h"
 #include "passes/memory/DescribePlan.h"
@@ -115,6 +116,8 @@ ModelSteps::Family ModelSteps::prepareFamily(const StepVariant &largest) {
   timer.start("order");
   finishStep(*family.modules.front(), options, *family.backend);
   heldSteps.push_back({family.backend, std::move(tensors)});
+  const auto terms = (*family.modules.front())->getAttrOfType<IntegerAttr>(kDivisorTermsAttr);
+  const int64_t divisorTerms = terms ? terms.getInt() : 0;
   for (size_t shape = 1; shape < options.shapes.size(); ++shape) {
     // What is said of the model has been said of the largest shape.
     ScopedDiagnosticHandler quiet(&context, [](Diagnostic &diagnostic) {
@@ -129,7 +132,7 @@ ModelSteps::Family ModelSteps::prepareFamily(const StepVariant &largest) {
                                          options.shapes[shape].name));
     ImportReport unused;
     OwningOpRef<ModuleOp> step =
-        formOf(context, options, variant, *family.backend, Form::Step, timer, unused);
+        formOf(context, options, variant, *family.backend, Form::Step, timer, unused, divisorTerms);
     timer.start("order");
     noteLabels(*step);
     takeStateOf(*family.modules.front(), options.shapes[shape].name, *step);

@@ -139,7 +139,7 @@ JudgeFactorsPassOptions factorOptions(const Backend &backend) {
 
 // F0 -> F1: the training step and the evaluation graph. Beyond this point, no new arithmetic.
 void addStepPasses(PassManager &manager, const CompileOptions &options, const StepVariant &variant,
-                   const Backend &backend) {
+                   const Backend &backend, int64_t divisorTerms) {
   const Target &target = backend.target();
   SplitTrainEvalPassOptions split;
   split.freezeBatchNorm = options.freezeBatchNorm;
@@ -151,7 +151,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   loss.output = options.lossOutput;
   manager.addPass(createAttachLossPass(loss));
   if (variant.batches > 1)
-    manager.addPass(createSeparateDivisorPass());
+    manager.addPass(createSeparateDivisorPass({.terms = divisorTerms}));
   AutodiffPassOptions gradients;
   gradients.scaleLoss = variant.precision == Precision::F16;
   gradients.inputGradients.assign(options.inputGradients.begin(), options.inputGradients.end());
@@ -284,7 +284,7 @@ void addDeviceNote(ModuleOp module, const Backend &backend) {
 /// F0 -> F1 with kernels, or as far as `last`.
 OwningOpRef<ModuleOp> runStages(MLIRContext &context, const CompileOptions &options,
                                 const StepVariant &variant, const Backend &backend, Form last,
-                                StageTimer &timer, ImportReport &tensors) {
+                                StageTimer &timer, ImportReport &tensors, int64_t divisorTerms) {
   timer.start("import");
   ImportOptions import = importFor(options, variant.shape);
   import.batch = variant.samplesPerRun();
@@ -299,8 +299,9 @@ OwningOpRef<ModuleOp> runStages(MLIRContext &context, const CompileOptions &opti
   timer.start("step");
   if (failed(checkTypes(module, backend.target())))
     throw Error::badInput("cannot train \"" + options.modelPath + "\": its types");
-  runStage(module, "step",
-           [&](PassManager &manager) { addStepPasses(manager, options, variant, backend); });
+  runStage(module, "step", [&](PassManager &manager) {
+    addStepPasses(manager, options, variant, backend, divisorTerms);
+  });
   if (last == Form::Step)
     return owned;
 
@@ -330,8 +331,8 @@ StepVariant variantOf(const CompileOptions &options) {
 
 OwningOpRef<ModuleOp> formOf(MLIRContext &context, const CompileOptions &options,
                              const StepVariant &variant, const Backend &backend, Form last,
-                             StageTimer &timer, ImportReport &tensors) {
-  return runStages(context, options, variant, backend, last, timer, tensors);
+                             StageTimer &timer, ImportReport &tensors, int64_t divisorTerms) {
+  return runStages(context, options, variant, backend, last, timer, tensors, divisorTerms);
 }
 
 OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
@@ -342,7 +343,7 @@ OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &op
   if (variant.lossChunks == kAny || variant.rowChunks == kAny)
     throw Error::badInput(std::string(variant.lossChunks == kAny ? "--loss" : "--row") +
                           "-chunks=auto is decided for one plan; give a number of pieces");
-  return runStages(context, options, variant, backend, Form::Ordered, timer, tensors);
+  return runStages(context, options, variant, backend, Form::Ordered, timer, tensors, 0);
 }
 
 OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,

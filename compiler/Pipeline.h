@@ -55,10 +55,12 @@ void addKernels(mlir::ModuleOp step, const Target &target);
 /// From the step form to what BudgetPlanner takes.
 void finishStep(mlir::ModuleOp step, const CompileOptions &options, const Backend &backend);
 
-/// A variant up to its model or step form. Throws Error after diagnostics.
+/// A variant up to its model or step form. `divisorTerms` as in stow-separate-divisor: of another shape of the same step, whose
+/// sums are the same. Throws Error after diagnostics.
 mlir::OwningOpRef<mlir::ModuleOp> formOf(mlir::MLIRContext &context, const CompileOptions &options,
                                          const StepVariant &variant, const Backend &backend,
-                                         Form last, StageTimer &timer, ImportReport &tensors);
+                                         Form last, StageTimer &timer, ImportReport &tensors,
+                                         int64_t divisorTerms = 0);
 
 /// A variant up to the step form, fused, with layouts and workspaces: what BudgetPlanner takes. Throws Error after diagnostics.
 mlir::OwningOpRef<mlir::ModuleOp> prepareStep(mlir::MLIRContext &context,

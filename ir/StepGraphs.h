@@ -17,6 +17,9 @@ inline constexpr llvm::StringLiteral kBatchesAttr = "stow.batches";
 /// The result by which a step's loss is divided, where batches have different divisors.
 inline constexpr llvm::StringLiteral kLossDivisorName = "loss.divisor";
 
+/// On modules: the number of elements that this divisor sums, by which it and the loss are scaled.
+inline constexpr llvm::StringLiteral kDivisorTermsAttr = "stow.divisor_terms";
+
 /// On graphs, where a step has several shapes: the name of theirs. Absent: the first, which is the largest.
 inline constexpr llvm::StringLiteral kShapeAttr = "stow.shape";
 

@@ -12,11 +12,12 @@ def SeparateDivisorPass : Pass<"stow-separate-divisor", "::mlir::ModuleOp"> {
     as one more result, "loss.divisor". The mean over several batches is the sum of their dividends
     over the sum of their divisors, which stow-accumulate-gradients makes of it; the mean of their
     quotients is another number where batches have different divisors. Both are scaled by 1 over the
-    number of elements that the divisor sums, so that gradients keep their size.
+    number of elements that the divisor sums, so that gradients keep their size; over `terms`, where batches of
+    other sizes are summed with these: all by the same number.
 
     Requires: `@train` of stow-attach-loss, before stow-autodiff.
 
-    Ensures: at most one more result, a scalar named "loss.divisor".
+    Ensures: at most one more result, a scalar named "loss.divisor", and `stow.divisor_terms` beside it.
 
     Example:
     ```mlir
@@ -28,6 +29,10 @@ def SeparateDivisorPass : Pass<"stow-separate-divisor", "::mlir::ModuleOp"> {
     return %0, %1 : tensor<f32>, tensor<f32>
     ```
   }];
+  let options = [
+    Option<"terms", "terms", "int64_t", /*default=*/"0",
+           "Elements by which both are scaled; 0: those that the divisor sums">,
+  ];
   let dependentDialects = ["::stow::StowDialect"];
 }
 

@@ -40,6 +40,8 @@ int64_t countOfTerms(Value divisor) {
 //===--------------------------------------------------------------------------------------------===//
 
 struct SeparateDivisor : impl::SeparateDivisorPassBase<SeparateDivisor> {
+  using Base::Base;
+
   void runOnOperation() override {
     auto train = requireGraph(getOperation(), Role::Train, "run stow-split-train-eval first");
     if (!train)
@@ -56,7 +58,9 @@ struct SeparateDivisor : impl::SeparateDivisorPassBase<SeparateDivisor> {
       return;
     OpBuilder builder(train.front().getTerminator());
     Formula f(builder, quotient.getLoc());
-    const double scale = 1.0 / static_cast<double>(countOfTerms(quotient.getB()));
+    const int64_t scaled = terms > 0 ? int64_t(terms) : countOfTerms(quotient.getB());
+    const double scale = 1.0 / static_cast<double>(scaled);
+    getOperation()->setAttr(kDivisorTermsAttr, builder.getI64IntegerAttr(scaled));
     results.front().value = f.mul(quotient.getA(), scale);
     results.push_back({f.mul(quotient.getB(), scale),
                        stringAttributes(&getContext(), {{kNameAttr, kLossDivisorName}})});

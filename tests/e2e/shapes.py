@@ -121,6 +121,21 @@ def precisions(work: Path, stowage: Path, model: Path) -> None:
         same_bits(work, stowage, model, precision, flags=(f"--precision={precision}", "--recompute=none"), shapes=(32, 8), most=1e-3)
 
 
+def accumulation(work: Path, stowage: Path, model: Path) -> None:
+    """Batches of one step run in shapes of their own; the step's loss is the mean over the labels of both."""
+    together = same_bits(work, stowage, model, "accumulated", 2 * BATCH, ("--accumulate=2",), (32, 8))
+    samples, whole = work / "mixed.npz", work / "whole"
+    data(samples, [3, 8, 5, 2, 30, 9, 4, 6] + [31, 5, 6, 7, 1, 2, 3, 4], LONGEST)
+    run(stowage, "compile", model, "-o", whole, *FLAGS, f"--batch={2 * BATCH}", f"--shapes=sequence:{LONGEST}")
+    found, expected = (list(map(float, losses(program, samples, "--epochs=3"))) for program in (together, whole))
+    require(np.allclose(found, expected, rtol=2e-6, atol=0) and len(found) == 6, f"{found} are not {expected}")
+    profile = work / "accumulated.json"
+    said = run(together, "train", f"--data={samples}", "--no-shuffle", "--epochs=8", f"--profile={profile}")
+    require("batches: 16 in sequence=32, 16 in sequence=8" in said, said)
+    graphs = [graph["graph"] for graph in json.loads(profile.read_text())["graphs"]]
+    require(graphs == ["accumulate@sequence=8", "commit@sequence=8", "accumulate", "commit"], graphs)
+
+
 def profiles(work: Path, stowage: Path, model: Path, together: Path) -> None:
     """Compilations weigh the kernels of all shapes by their times; runs time each shape apart."""
     costs, samples, profile, page = (work / name for name in ("costs.json", "profiled.npz", "profile.json", "profile.html"))
@@ -166,7 +181,7 @@ def profiles(work: Path, stowage: Path, model: Path, together: Path) -> None:
     data(samples, [8] * 8, LONGEST)
     run(together, "train", f"--data={samples}", "--epochs=3", f"--profile={profile}")
     run(stowage, "inspect", together, f"--times={profile}", "--format=html", "-o", page)
-    said = run(stowage, "inspect", work / f"alone{SHAPES[0]}", f"--times={profile}", "--format=html", "-o", page, code=1)
+    said = run(stowage, "inspect", work / "whole", f"--times={profile}", "--format=html", "-o", page, code=1)
     require('it is of graph "train@sequence=8", the plan has train, eval' in said, said)
 
 
@@ -285,7 +300,7 @@ def on_gpu(work: Path, stowage: Path, model: Path, simulated: Path) -> None:
     """Each batch in its shape on a GPU as well: the host's losses, and the same bytes under a budget and with --poison."""
     samples = work / "gpu.npz"
     data(samples, [3, 8, 5, 2, 30, 9, 4, 6] + [31, 5, 6, 7, 1, 2, 3, 4], LONGEST)
-    for name, flags, batch in (("f32", [], BATCH), ("bf16", ["--precision=bf16"], BATCH)):
+    for name, flags, batch in (("f32", [], BATCH), ("bf16", ["--precision=bf16"], BATCH), ("accumulate", ["--accumulate=2"], 2 * BATCH)):
         compiling = [stowage, "compile", model, *FLAGS[:2], *flags, f"--batch={batch}", "--shapes=sequence:32,8"]
         host, gpu, tight = (work / f"{name}-{where}" for where in ("host", "gpu", "tight"))
         run(*compiling, "-o", host, *FLAGS[2:], "--recompute=none")
@@ -344,6 +359,7 @@ def main() -> None:
     short_batches(args.work, args.stowage, model, together)
     evaluations(args.work, args.stowage, model, together)
     precisions(args.work, args.stowage, model)
+    accumulation(args.work, args.stowage, model)
     profiles(args.work, args.stowage, model, together)
     input_gradients(args.work, args.stowage)
     refusals(args.work, args.stowage, model, together)

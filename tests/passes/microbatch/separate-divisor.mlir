@@ -1,13 +1,18 @@
 // RUN: stowage-opt %s --stow-separate-divisor --split-input-file | FileCheck %s
+// RUN: stowage-opt %s --stow-separate-divisor=terms=32 --split-input-file | FileCheck %s --check-prefix=TERMS
 // RUN: not stowage-opt %s --stow-autodiff --stow-separate-divisor 2>&1 | FileCheck %s --check-prefix=LATE
 // LATE: expects
 
-// Tests that the mean over the classes that count becomes a dividend and a divisor, both scaled by 1/8.
+// Tests that the mean over the classes that count becomes a dividend and a divisor, both scaled by 1/8, or as is said.
+// TERMS: module attributes {stow.divisor_terms = 32 : i64}
+// TERMS: stow.constant dense<3.125000e-02>
+// TERMS: stow.constant dense<3.125000e-02>
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<f32> {stow.name = "loss.divisor"})
 // CHECK: %[[SUM:.*]] = stow.reduce_sum
 // CHECK: %[[COUNT:.*]] = stow.count_valid
 // CHECK-NOT: stow.div
+// CHECK: stow.constant dense<1.250000e-01>
 // CHECK: %[[A:.*]] = stow.mul %[[SUM]], %[[EIGHTH:.*]] : (tensor<f32>, tensor<f32>) -> tensor<f32>
 // CHECK: %[[B:.*]] = stow.mul %[[COUNT]], %{{.*}} : (tensor<f32>, tensor<f32>) -> tensor<f32>
 // CHECK: return %[[A]], %[[B]]
