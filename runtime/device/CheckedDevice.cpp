@@ -97,7 +97,7 @@ void CheckedDevice::bind(const Program &given, const ProgramImage &image, Poison
         if (segment.uses & (Writes | Scratch))
           segments.push_back(segment);
     }
-    for (const SlowCopy &copy : slowCopiesOf(graph, program.slowBytes))
+    for (const SlowCopy &copy : slowCopiesOf(graph, program.slowBytes, slowStateOf(given)))
       for (size_t i = copy.start + 1; i < copy.await; ++i)
         commands[i] = without(commands[i], copy.offset, copy.offset + copy.bytes);
   }
@@ -105,19 +105,27 @@ void CheckedDevice::bind(const Program &given, const ProgramImage &image, Poison
   std::ranges::fill(known, static_cast<char>(poisonByte));
 }
 
+/// Where the inner device has a place: behind the guard, and slow memory behind both.
+Bytes CheckedDevice::placeOf(Bytes offset) const {
+  return isSlow(offset) ? offset - slowBeginOf(arenaBytes()) + slowBeginOf(inner->arenaBytes())
+                        : guardBytes + offset;
+}
+
 char *CheckedDevice::stage(Bytes offset, Bytes bytes) {
-  char *staging = inner->beginUpload(guardBytes + offset, bytes);
+  char *staging = inner->beginUpload(placeOf(offset), bytes);
   staged = staging;
   return staging;
 }
 
 void CheckedDevice::commit(Bytes offset, Bytes bytes) {
+  if (isSlow(offset))
+    return inner->endUpload();
   std::memcpy(known.data() + guardBytes + offset, staged, static_cast<size_t>(bytes));
   inner->endUpload();
 }
 
 const char *CheckedDevice::fetch(Bytes offset, Bytes bytes) {
-  return inner->download(guardBytes + offset, bytes);
+  return inner->download(placeOf(offset), bytes);
 }
 
 void CheckedDevice::set(Bytes offset, Bytes bytes, uint8_t value) {

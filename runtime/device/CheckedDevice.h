@@ -45,6 +45,7 @@ private:
   const char *fetch(Bytes offset, Bytes bytes) override;
   void set(Bytes offset, Bytes bytes, uint8_t value) override;
 
+  Bytes placeOf(Bytes offset) const;
   void compare(size_t graph, size_t command);
   [[noreturn]] void report(size_t graph, size_t command, Bytes at, char expected, char found) const;
 

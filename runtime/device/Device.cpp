@@ -16,7 +16,23 @@ Device::Device(const DeviceOptions &options) : options(options) {
 
 Device::~Device() = default;
 
+Bytes Device::transferBytes(Bytes offset) const {
+  return isSlow(offset) ? kSlowPieceBytes : options.stagingBytes;
+}
+
+bool Device::isSlow(Bytes offset) const {
+  return options.slowBytes > 0 && offset >= slowBeginOf(arenaBytes());
+}
+
 void Device::requireInside(const char *what, Bytes offset, Bytes bytes) const {
+  if (isSlow(offset)) {
+    const Bytes at = offset - slowBeginOf(arenaBytes());
+    if (bytes < 0 || bytes > options.slowBytes || at > options.slowBytes - bytes)
+      throw Error::internal(concat(what, " of ", formatBytesExact(bytes), " at offset ", at,
+                                   " leaves the slow memory of ",
+                                   formatBytesExact(options.slowBytes)));
+    return;
+  }
   if (offset < 0 || bytes < 0 || bytes > arenaBytes() || offset > arenaBytes() - bytes)
     throw Error::internal(concat(what, " of ", formatBytesExact(bytes), " at offset ", offset,
                                  " leaves the arena of ", formatBytesExact(arenaBytes())));
@@ -26,10 +42,10 @@ void Device::requireTransfer(const char *what, Bytes offset, Bytes bytes) const 
   requireInside(what, offset, bytes);
   if (pending)
     throw Error::internal(concat(what, " inside the upload at offset ", pending->offset));
-  if (bytes > options.stagingBytes)
+  if (bytes > transferBytes(offset))
     throw Error::internal(std::string(what) + " of " + formatBytesExact(bytes) +
                           " is larger than the staging memory of " +
-                          formatBytesExact(options.stagingBytes));
+                          formatBytesExact(transferBytes(offset)));
 }
 
 char *Device::beginUpload(Bytes offset, Bytes bytes) {
@@ -54,7 +70,7 @@ const char *Device::download(Bytes offset, Bytes bytes) {
 void Device::upload(Bytes offset, const void *from, Bytes bytes) {
   requireInside("an upload", offset, bytes);
   for (Bytes done = 0; done < bytes;) {
-    Bytes piece = std::min(bytes - done, options.stagingBytes);
+    Bytes piece = std::min(bytes - done, transferBytes(offset));
     char *staging = beginUpload(offset + done, piece);
     std::memcpy(staging, static_cast<const char *>(from) + done, static_cast<size_t>(piece));
     endUpload();
@@ -65,7 +81,7 @@ void Device::upload(Bytes offset, const void *from, Bytes bytes) {
 void Device::download(void *to, Bytes offset, Bytes bytes) {
   requireInside("a download", offset, bytes);
   for (Bytes done = 0; done < bytes;) {
-    Bytes piece = std::min(bytes - done, options.stagingBytes);
+    Bytes piece = std::min(bytes - done, transferBytes(offset));
     std::memcpy(static_cast<char *>(to) + done, download(offset + done, piece),
                 static_cast<size_t>(piece));
     done += piece;
@@ -105,6 +121,8 @@ void Device::runCommand(size_t, size_t) {
 
 void Device::fill(Bytes offset, Bytes bytes, uint8_t value) {
   requireInside("a fill", offset, bytes);
+  if (isSlow(offset))
+    throw Error::internal(concat("a fill at offset ", offset, ", in slow memory"));
   set(offset, bytes, value);
 }
 

@@ -48,6 +48,7 @@ struct DeviceOptions {
   SlowMemoryOptions slow = {};
   /// Which GPU, by the order of its driver; none: the first. A device that is none refuses it.
   std::optional<int64_t> gpu = {};
+  Bytes slowBytes = 0; ///< of slow memory; 0: nothing travels
 };
 
 /// What becomes of buffers that die.
@@ -113,7 +114,12 @@ public:
   Bytes arenaBytes() const { return options.arenaBytes; }
   Bytes stagingBytes() const { return options.stagingBytes; }
 
-  // Transfers. Ranges that are not inside the arena, or transfers larger than the staging memory,
+  /// The most that is transferred at once from `offset` on: the staging memory, or, of state that lies in slow memory, a piece.
+  /// It is transferred in such pieces from its place on, the last one what is left of it.
+  Bytes transferBytes(Bytes offset) const;
+
+  // Transfers. Places from slowBeginOf(arenaBytes()) on are state that lies in slow memory, between runs. Ranges that are not
+  // inside the arena or slow memory, or transfers larger than transferBytes(),
   // are Error(Internal). -------------------------------------------------------------------------
 
   /// Memory of the host, aligned to 64 bytes where `offset` is, for what is to lie in the arena at
@@ -178,6 +184,10 @@ protected:
   explicit Device(const DeviceOptions &options);
 
   const DeviceOptions options;
+
+protected:
+  /// Whether a place is one of slow memory.
+  bool isSlow(Bytes offset) const;
 
 private:
   virtual char *stage(Bytes offset, Bytes bytes) = 0;

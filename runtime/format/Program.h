@@ -46,10 +46,22 @@ struct Init {
   uint64_t dataOffset = 0; ///< Data: row-major elements in stow_constants
 };
 
+/// Of places in slow memory, and what a buffer there is rounded up to: a page, and the largest block of a disk
+/// in use.
+inline constexpr Bytes kSlowAlignment = 4096;
+
+/// The most that passes at once between the host and state in slow memory.
+inline constexpr Bytes kSlowPieceBytes = Bytes{1} << 20;
+
+/// Where offsets into slow memory begin, behind those into the arena: the place of state that lies there.
+constexpr Bytes slowBeginOf(Bytes arenaBytes) { return alignUp(arenaBytes, kSlowAlignment); }
+
 /// Persistent state: parameters, statistics, optimizer moments.
 struct StateTensor {
   std::string name;
   BufferKind kind = BufferKind::Parameter;
+  /// In the arena; or, of state that commands fetch and send, in slow memory, row-major and at a multiple of
+  /// kSlowAlignment from slowBeginOf() on.
   Operand place;
   Init init;
   bool saved = true;                             ///< written by --save and restored by --resume

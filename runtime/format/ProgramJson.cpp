@@ -281,9 +281,15 @@ void checkRoles(const Program &program, const JsonNode &node) {
 
 /// The copies of each graph are whole and agree with the slow memory.
 void checkCopies(const Program &program, const JsonNode &node) {
+  std::vector<SlowState> state;
+  try {
+    state = slowStateOf(program);
+  } catch (const Error &error) {
+    node.fail("state", error.what());
+  }
   for (size_t i = 0; i < program.graphs.size(); ++i)
     try {
-      slowCopiesOf(program.graphs[i], program.slowBytes);
+      slowCopiesOf(program.graphs[i], program.slowBytes, state);
     } catch (const Error &error) {
       node.fail(concat("graphs[", i, "].commands").c_str(), error.what());
     }
@@ -390,8 +396,8 @@ Program programFromJson(std::string_view text) {
     program.slowFolder = node.text("slow_folder");
   node.forEach("graphs", [&](const JsonNode &item) { program.graphs.push_back(graphFrom(item)); });
   checkRoles(program, node);
-  checkCopies(program, node);
   program.plan = planFrom(node.at("plan"));
+  checkCopies(program, node);
   return program;
 }
 

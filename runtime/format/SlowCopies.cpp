@@ -16,7 +16,8 @@ constexpr size_t never = std::numeric_limits<size_t>::max();
 
 class CopyReader {
 public:
-  CopyReader(const GraphProgram &graph, Bytes slowBytes) : graph(graph), slowBytes(slowBytes) {}
+  CopyReader(const GraphProgram &graph, Bytes slowBytes, const std::vector<SlowState> &state)
+      : graph(graph), slowBytes(slowBytes), state(state) {}
 
   std::vector<SlowCopy> read() {
     const auto ofCopy = std::ranges::count_if(graph.commands, isOfCopy);
@@ -91,9 +92,25 @@ private:
     if (copy.slowOffset > slowBytes || copy.slowEnd() > slowBytes)
       fail(command, concat("its bytes [", copy.slowOffset, ", ", copy.slowEnd(),
                            ") leave the slow memory of ", slowBytes, " bytes"));
+    copy.state = stateAt(copy);
     copy.isOut ? checkFree(copy) : findSource(copy);
     copies[number] = copy;
     started.push_back(number);
+  }
+
+  /// The state whose place a copy reads or writes: all of it, if any.
+  std::optional<size_t> stateAt(const SlowCopy &copy) const {
+    for (size_t i = 0; i < state.size(); ++i) {
+      const SlowState &known = state[i];
+      if (copy.slowOffset >= known.slowEnd() || known.slowOffset >= copy.slowEnd())
+        continue;
+      if (copy.slowOffset != known.slowOffset || copy.bytes != known.bytes)
+        fail(copy.start, concat("copies [", copy.slowOffset, ", ", copy.slowOffset + copy.bytes,
+                                ") of slow memory, where state '", known.name, "' lies in [",
+                                known.slowOffset, ", ", known.slowOffset + known.bytes, ")"));
+      return i;
+    }
+    return std::nullopt;
   }
 
   /// What is overwritten in slow memory is not read or written any more.
@@ -116,7 +133,8 @@ private:
       copy.source = *other;
       return;
     }
-    fail(copy.start, "fetches slow bytes that no copy_out before it has put there");
+    if (!copy.state)
+      fail(copy.start, "fetches slow bytes that no copy_out before it has put there");
   }
 
   static bool overlap(const SlowCopy &a, const SlowCopy &b) {
@@ -138,6 +156,7 @@ private:
 
   const GraphProgram &graph;
   const Bytes slowBytes;
+  const std::vector<SlowState> &state;
   std::vector<std::optional<SlowCopy>> copies; ///< by number
   std::vector<size_t> started;                 ///< numbers, in order
 };
@@ -149,8 +168,37 @@ bool isOfCopy(const Command &command) {
          command.op == CommandOp::AwaitCopy;
 }
 
-std::vector<SlowCopy> slowCopiesOf(const GraphProgram &graph, Bytes slowBytes) {
-  return CopyReader(graph, slowBytes).read();
+std::vector<SlowCopy> slowCopiesOf(const GraphProgram &graph, Bytes slowBytes,
+                                   const std::vector<SlowState> &state) {
+  return CopyReader(graph, slowBytes, state).read();
+}
+
+std::vector<SlowState> slowStateOf(const Program &program) {
+  const Bytes begin = slowBeginOf(program.plan.arenaBytes);
+  std::vector<SlowState> found;
+  for (size_t i = 0; i < program.state.size() && program.slowBytes > 0; ++i) {
+    const auto &[name, kind, place, init, saved, quantized] = program.state[i];
+    const Bytes bytes = storedBytes(place.layout, place.shape, place.dtype);
+    if (place.offset < begin || bytes == 0)
+      continue;
+    const SlowState state = {name, i, place.offset - begin, bytes};
+    const std::string title = concat("state '", name, "' in slow memory: ");
+    if (!place.layout.isRowMajor() || quantized)
+      throw Error::badInput(title + "expected a row-major tensor that is not quantized");
+    if (state.slowOffset % kSlowAlignment != 0)
+      throw Error::badInput(concat(title, "expected a multiple of ", kSlowAlignment,
+                                   " from the begin of slow memory, found ", state.slowOffset));
+    if (state.slowEnd() > program.slowBytes)
+      throw Error::badInput(concat(title, "its bytes [", state.slowOffset, ", ", state.slowEnd(),
+                                   ") leave the slow memory of ", program.slowBytes, " bytes"));
+    found.push_back(state);
+  }
+  std::ranges::sort(found, {}, &SlowState::slowOffset);
+  for (size_t i = 1; i < found.size(); ++i)
+    if (found[i].slowOffset < found[i - 1].slowEnd())
+      throw Error::badInput(concat("state '", found[i].name, "' in slow memory: it begins at ",
+                                   found[i].slowOffset, ", inside '", found[i - 1].name, "'"));
+  return found;
 }
 
 } // namespace stow

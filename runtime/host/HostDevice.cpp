@@ -89,14 +89,27 @@ void HostDevice::requireArena() const {
     throw DeviceLost(lost);
 }
 
-char *HostDevice::stage(Bytes offset, Bytes) {
+char *HostDevice::stage(Bytes offset, Bytes bytes) {
   requireArena();
-  return arena.data() + offset;
+  return isSlow(offset) ? slowMemory().stage(offset - slowBeginOf(arenaBytes()), bytes)
+                        : arena.data() + offset;
 }
 
-const char *HostDevice::fetch(Bytes offset, Bytes) {
+void HostDevice::commit(Bytes offset, Bytes bytes) {
+  if (isSlow(offset))
+    slowMemory().commit(offset - slowBeginOf(arenaBytes()), bytes);
+}
+
+const char *HostDevice::fetch(Bytes offset, Bytes bytes) {
   requireArena();
-  return arena.data() + offset;
+  return isSlow(offset) ? slowMemory().fetch(offset - slowBeginOf(arenaBytes()), bytes)
+                        : arena.data() + offset;
+}
+
+SlowMemory &HostDevice::slowMemory() {
+  if (!slow)
+    throw Error::internal("a transfer from or to slow memory, of which the bound program has none");
+  return *slow;
 }
 
 std::optional<SlowTraffic> HostDevice::slowTraffic() const {

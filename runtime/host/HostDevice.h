@@ -29,12 +29,13 @@ public:
 
 private:
   char *stage(Bytes offset, Bytes bytes) override;
-  void commit(Bytes offset, Bytes bytes) override {}
+  void commit(Bytes offset, Bytes bytes) override;
   const char *fetch(Bytes offset, Bytes bytes) override;
   void set(Bytes offset, Bytes bytes, uint8_t value) override;
 
   template <typename Action> void orCancelCopies(const Action &action);
   void requireArena() const;
+  SlowMemory &slowMemory();
 
   Arena arena;
   std::optional<SlowMemory> slow; ///< its threads end before the arena does

@@ -5,6 +5,8 @@
 #include "runtime/format/SlowCopies.h"
 #include "runtime/host/Outside.h"
 
+#include <algorithm>
+
 namespace stow::host {
 
 namespace {
@@ -21,19 +23,29 @@ const std::string &folderOf(const Program &program, const SlowMemoryOptions &opt
 } // namespace
 
 SlowMemory::SlowMemory(const Program &program, const SlowMemoryOptions &options, char *arena)
-    : file(folderOf(program, options), program.slowBytes), lanes(file, options.pace) {
+    : file(folderOf(program, options), program.slowBytes), lanes(file, options.pace),
+      state(slowStateOf(program)) {
+  static_assert(kSlowPieceBytes == slow::kPieceBytes);
+  for (const SlowState &known : state)
+    places.push_back(lanes.addPlace({known.slowOffset, known.bytes, known.name}));
   for (const GraphProgram &graph : program.graphs) {
-    const std::vector<SlowCopy> copies = slowCopiesOf(graph, program.slowBytes);
+    const std::vector<SlowCopy> copies = slowCopiesOf(graph, program.slowBytes, state);
     std::vector<size_t> &numbers = this->numbers.emplace_back(copies.size());
     for (const bool isOut : {true, false}) // sources first
       for (size_t i = 0; i < copies.size(); ++i) {
         const SlowCopy &copy = copies[i];
         if (copy.isOut != isOut)
           continue;
-        numbers[i] = lanes.add({isOut, arena + copy.offset, copy.bytes, copy.slowOffset,
-                                isOut ? 0 : numbers[copy.source], graph.commands[copy.start].name});
-        bytesOut += isOut ? copy.bytes : 0;
-        copiesOut += isOut;
+        slow::LaneCopy lane = {isOut,      arena + copy.offset,
+                               copy.bytes, copy.slowOffset,
+                               {},         graph.commands[copy.start].name};
+        if (copy.source)
+          lane.source = numbers[*copy.source];
+        if (copy.state)
+          lane.place = places[*copy.state];
+        numbers[i] = lanes.add(lane);
+        bytesOut += isOut && !copy.state ? copy.bytes : 0;
+        copiesOut += isOut && !copy.state;
       }
   }
 }
@@ -48,6 +60,39 @@ SlowTraffic SlowMemory::traffic() const {
   return {concat("a file in '", file.folder(), "'"), file.bytes(), passed.bytesOut, passed.bytesIn};
 }
 
-Bytes SlowMemory::outsideBytes() const { return slowMemoryBytes(bytesOut, copiesOut); }
+Bytes SlowMemory::outsideBytes() const {
+  Bytes bytes = 0;
+  for (const SlowState &known : state)
+    bytes += known.bytes;
+  return slowMemoryBytes(bytesOut, copiesOut, bytes, static_cast<int64_t>(state.size()));
+}
+
+SlowMemory::Piece SlowMemory::pieceAt(Bytes offset, Bytes bytes) const {
+  for (size_t i = 0; i < state.size(); ++i) {
+    const Bytes begin = offset - state[i].slowOffset;
+    if (begin < 0 || begin >= state[i].bytes)
+      continue;
+    if (begin % slow::kPieceBytes == 0 &&
+        bytes == std::min(slow::kPieceBytes, state[i].bytes - begin))
+      return {places[i], begin / slow::kPieceBytes};
+  }
+  throw Error::internal(concat("a transfer of ", formatBytesExact(bytes), " at ", offset,
+                               " of slow memory is no piece of state"));
+}
+
+char *SlowMemory::stage(Bytes offset, Bytes bytes) {
+  pieceAt(offset, bytes);
+  return lanes.pieceMemory();
+}
+
+void SlowMemory::commit(Bytes offset, Bytes bytes) {
+  const Piece piece = pieceAt(offset, bytes);
+  lanes.put(piece.place, piece.number);
+}
+
+const char *SlowMemory::fetch(Bytes offset, Bytes bytes) {
+  const Piece piece = pieceAt(offset, bytes);
+  return lanes.get(piece.place, piece.number);
+}
 
 } // namespace stow::host

@@ -106,7 +106,7 @@ void CheckpointWriter::save(const RunState &run) {
     const Operand &place = tensors[index]->place;
     const Bytes rest = elementCount(place.shape) * sizeOf(place.dtype) - begin;
     if (place.layout.isRowMajor()) {
-      const Bytes piece = std::min(rest, device.stagingBytes());
+      const Bytes piece = std::min(rest, device.transferBytes(place.offset));
       return std::span(device.download(place.offset + begin, piece), static_cast<size_t>(piece));
     }
     executor.readTensor(place, staging.data());

@@ -211,8 +211,12 @@ bool travelsInEvaluation(const Program &program) {
   });
 }
 
-/// The program without what only training takes: a folder for what travels there.
+/// The program without what only training takes: a folder for what travels there, and state that lies there.
 Program withoutTravel(Program program) {
+  const std::vector<SlowState> away = slowStateOf(program);
+  std::erase_if(program.state, [&](const StateTensor &state) {
+    return std::ranges::find(away, state.name, &SlowState::name) != away.end();
+  });
   program.slowBytes = 0;
   for (GraphProgram &graph : program.graphs)
     if (graph.role != GraphRole::Eval)
@@ -220,9 +224,11 @@ Program withoutTravel(Program program) {
   return program;
 }
 
-int evaluate(const Program &program, ProgramImage image, const EvalOptions &options) {
+int evaluate(const Program &given, ProgramImage image, const EvalOptions &options) {
   require(options.data, "data");
   require(options.weights, "weights");
+  const bool isStill = given.slowBytes > 0 && !travelsInEvaluation(given);
+  const Program program = isStill ? withoutTravel(given) : given;
   ArrayFile file(options.data);
   const GraphProgram &graph = program.graphs[stepGraphIndex(program)];
   // Named arrays are meant as they are; otherwise the test arrays come first.
@@ -241,11 +247,10 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   const Restoration restoration(program, weights, Restore::Parameters);
   const ExecutorOptions run{options.threads, options.poison, options.check, options.slow,
                             options.gpu};
-  const bool isStill = program.slowBytes > 0 && !travelsInEvaluation(program);
   if (const std::string flag = flagOfCopies(run); isStill && !flag.empty())
     throw Error::badInput(flag + " is about buffers that travel to slow memory, and in an "
                                  "evaluation of this program none does; leave the flag out");
-  Executor executor(isStill ? withoutTravel(program) : program, image, run);
+  Executor executor(program, image, run);
   executor.initializeState(0, [&](size_t position) { return restoration.covers(position); });
   restoration.apply(executor);
   if (const std::optional<std::string> note = restoration.note())

@@ -5,6 +5,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/device/CheckedDevice.h"
+#include "runtime/format/SlowCopies.h"
 #include "runtime/program/Init.h"
 #include "runtime/program/NextInputs.h"
 
@@ -79,11 +80,13 @@ Bytes stagingBytes(const Program &program) {
 
 /// Calls visit(part, first) for parts of `place` that cover it in order and can be transferred:
 /// `part` is where the elements from row-major number `first` on lie.
-template <typename Visit> void forEachPart(const Operand &place, const Visit &visit) {
+template <typename Visit>
+void forEachPart(const Device &device, const Operand &place, const Visit &visit) {
   if (!place.layout.isRowMajor())
     return visit(place, int64_t{0});
   const Bytes elementBytes = sizeOf(place.dtype);
-  const int64_t count = elementCount(place.shape), most = pieceBytes / elementBytes;
+  const int64_t count = elementCount(place.shape),
+                most = std::min(pieceBytes, device.transferBytes(place.offset)) / elementBytes;
   for (int64_t first = 0; first < count; first += most)
     visit(
         Operand{
@@ -131,8 +134,12 @@ SlowMemoryOptions slowMemoryOf(const Program &program, const ExecutorOptions &op
 
 std::unique_ptr<Device> open(const Program &program, int64_t threads,
                              const ExecutorOptions &given) {
-  const DeviceOptions options = {program.plan.arenaBytes, stagingBytes(program), threads,
-                                 slowMemoryOf(program, given), given.gpu};
+  const DeviceOptions options = {program.plan.arenaBytes,
+                                 stagingBytes(program),
+                                 threads,
+                                 slowMemoryOf(program, given),
+                                 given.gpu,
+                                 program.slowBytes};
   auto openIt = [&](const DeviceOptions &wanted) { return openDevice(program.target, wanted); };
   if (given.check == RunCheck::Canaries)
     return std::make_unique<CheckedDevice>(options, openIt);
@@ -167,8 +174,10 @@ struct Executor::Impl {
   }
 
   void checkState() const {
+    const std::vector<SlowState> away = slowStateOf(program);
     for (const StateTensor &state : program.state) {
-      checkPlace(state.place, device->arenaBytes(), "state tensor '" + state.name + "'");
+      if (std::ranges::find(away, state.name, &SlowState::name) == away.end())
+        checkPlace(state.place, device->arenaBytes(), "state tensor '" + state.name + "'");
       if (state.init.kind != Init::Kind::Data)
         continue;
       uint64_t bytes =
@@ -214,7 +223,7 @@ struct Executor::Impl {
   }
 
   void writeElements(const Operand &place, const ElementSource &source) {
-    forEachPart(place, [&](const Operand &part, int64_t first) {
+    forEachPart(*device, place, [&](const Operand &part, int64_t first) {
       TensorUpload upload(*device, part);
       const int64_t count = elementCount(part.shape);
       forEachChunk(count, initChunk, source.isParallel, [&](int64_t begin, int64_t end) {

@@ -19,11 +19,8 @@ CopyLanes::CopyLanes(const SlowFile &file, const CopyPace &pace) : file(file), t
   in.bytesPerSecond = pace.inBytesPerSecond;
   out.latencySeconds = in.latencySeconds = pace.latencySeconds;
   const int count = time == CopyTime::Background ? 2 * kThreadsPerLane : 1;
-  for (int i = 0; i < count; ++i) {
-    staging.emplace_back(static_cast<char *>(std::aligned_alloc(SlowFile::alignment, kPieceBytes)));
-    if (!staging.back())
-      throw std::bad_alloc();
-  }
+  for (int i = 0; i < count; ++i)
+    staging.push_back(pieceBuffer());
   if (time != CopyTime::Background)
     return;
   try {
@@ -34,6 +31,13 @@ CopyLanes::CopyLanes(const SlowFile &file, const CopyPace &pace) : file(file), t
     throw Error::badInput(std::string("cannot start the threads that copy to slow memory: ") +
                           error.what());
   }
+}
+
+CopyLanes::Staging CopyLanes::pieceBuffer() {
+  Staging memory(static_cast<char *>(std::aligned_alloc(SlowFile::alignment, kPieceBytes)));
+  if (!memory)
+    throw std::bad_alloc();
+  return memory;
 }
 
 CopyLanes::~CopyLanes() { stop(); }
@@ -59,8 +63,12 @@ void CopyLanes::stop() {
 
 void CopyLanes::requireOwn(const Job &job) const {
   if (!isOwn())
-    throw CopyFailed(concat(job.copy.isOut ? "copy_out" : "copy_in", " of node '", job.copy.node,
-                            "': process ", ::getpid(), " was forked from process ", process,
+    requireOwn(concat(job.copy.isOut ? "copy_out" : "copy_in", " of node '", job.copy.node, "'"));
+}
+
+void CopyLanes::requireOwn(const std::string &title) const {
+  if (!isOwn())
+    throw CopyFailed(concat(title, ": process ", ::getpid(), " was forked from process ", process,
                             ", which has the threads that copy to slow memory in '", file.folder(),
                             "' and the file; open the model in the process that runs it"));
 }
@@ -70,13 +78,62 @@ std::unique_lock<std::mutex> CopyLanes::lock() const {
   return isOwn() ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
 }
 
+size_t CopyLanes::placeFor(const SlowPlace &where) {
+  const int64_t pieces = (where.bytes + kPieceBytes - 1) / kPieceBytes;
+  places.push_back(std::make_unique<Place>(Place{where, std::vector<uint64_t>(pieces)}));
+  return places.size() - 1;
+}
+
+size_t CopyLanes::addPlace(const SlowPlace &place) {
+  const std::lock_guard lock(mutex);
+  if (!pieces)
+    pieces = pieceBuffer();
+  const size_t number = placeFor(place);
+  Place &added = *places[number];
+  std::memset(pieces.get(), 0, kPieceBytes); // as the reserved file is
+  for (size_t i = 0; i < added.sums.size(); ++i)
+    added.sums[i] = checksumOf(std::span<const char>(
+        pieces.get(), static_cast<size_t>(
+                          alignUp(bytesOf(added, static_cast<int64_t>(i)), SlowFile::alignment))));
+  return number;
+}
+
+void CopyLanes::put(size_t place, int64_t piece) {
+  Place &to = *places.at(place);
+  const std::string title = concat("state '", to.where.name, "'");
+  requireOwn(title);
+  try {
+    writePiece(to, piece, pieces.get());
+  } catch (const std::exception &error) {
+    throw CopyFailed(concat(title, ": ", error.what()));
+  }
+}
+
+const char *CopyLanes::get(size_t place, int64_t piece) {
+  const Place &from = *places.at(place);
+  const std::string title = concat("state '", from.where.name, "'");
+  requireOwn(title);
+  try {
+    readPiece(from, piece, pieces.get());
+  } catch (const std::exception &error) {
+    throw CopyFailed(concat(title, ": ", error.what()));
+  }
+  return pieces.get();
+}
+
 size_t CopyLanes::add(const LaneCopy &copy) {
   const std::lock_guard lock(mutex);
   auto job = std::make_unique<Job>();
   job->copy = copy;
-  job->pieces = (copy.bytes + kPieceBytes - 1) / kPieceBytes;
   if (copy.isOut)
-    job->sums.resize(static_cast<size_t>(job->pieces));
+    job->copy.source.reset();
+  job->pieces = (copy.bytes + kPieceBytes - 1) / kPieceBytes;
+  if (copy.place)
+    job->place = *copy.place;
+  else if (job->copy.source)
+    job->place = jobs.at(*copy.source)->place;
+  else
+    job->place = placeFor({copy.slowOffset, copy.bytes, copy.node});
   jobs.push_back(std::move(job));
   for (Lane *lane : {&out, &in})
     lane->queue.reserve(jobs.size());
@@ -148,12 +205,16 @@ Bytes CopyLanes::bytesOf(const Job &job, int64_t piece) {
   return std::min(kPieceBytes, job.copy.bytes - piece * kPieceBytes);
 }
 
+Bytes CopyLanes::bytesOf(const Place &place, int64_t piece) {
+  return std::min(kPieceBytes, place.where.bytes - piece * kPieceBytes);
+}
+
 /// Whether there is a piece to take: a copy in waits for its source.
 bool CopyLanes::isReady(const Lane &lane) const {
   if (lane.head == lane.queue.size())
     return false;
   const Job &job = *jobs[lane.queue[lane.head]];
-  return job.copy.isOut || jobs[job.copy.source]->isEnded;
+  return !job.copy.source || jobs[*job.copy.source]->isEnded;
 }
 
 void CopyLanes::work(Lane &lane, char *buffer) {
@@ -188,8 +249,8 @@ CopyLanes::Job &CopyLanes::take(Lane &lane, int64_t &piece) {
     job.begin = Clock::now();
   if (job.taken == job.pieces)
     ++lane.head;
-  if (!job.copy.isOut && !jobs[job.copy.source]->problem.empty())
-    job.problem = jobs[job.copy.source]->problem;
+  if (job.copy.source && !jobs[*job.copy.source]->problem.empty())
+    job.problem = jobs[*job.copy.source]->problem;
   return job;
 }
 
@@ -218,26 +279,38 @@ void CopyLanes::finishPiece(Lane &lane, Job &job, int64_t piece, const std::stri
 }
 
 void CopyLanes::copyPiece(Job &job, int64_t piece, char *buffer) {
-  const Bytes count = bytesOf(job, piece);
-  const Bytes stored = alignUp(count, SlowFile::alignment);
+  const auto count = static_cast<size_t>(bytesOf(job, piece));
   char *memory = job.copy.memory + piece * kPieceBytes;
-  const Bytes offset = job.copy.slowOffset + piece * kPieceBytes;
-  const std::span<const char> whole(buffer, static_cast<size_t>(stored));
+  Place &place = *places[job.place];
   if (job.copy.isOut) {
-    std::memcpy(buffer, memory, static_cast<size_t>(count));
-    std::memset(buffer + count, 0, static_cast<size_t>(stored - count));
-    job.sums[static_cast<size_t>(piece)] = checksumOf(whole);
-    return file.write(offset, buffer, stored);
+    std::memcpy(buffer, memory, count);
+    return writePiece(place, piece, buffer);
   }
+  readPiece(place, piece, buffer);
+  std::memcpy(memory, buffer, count);
+}
+
+/// What `buffer` holds, which is filled up to whole blocks.
+void CopyLanes::writePiece(Place &place, int64_t piece, char *buffer) {
+  const Bytes count = bytesOf(place, piece), stored = alignUp(count, SlowFile::alignment);
+  std::memset(buffer + count, 0, static_cast<size_t>(stored - count));
+  place.sums[static_cast<size_t>(piece)] =
+      checksumOf(std::span<const char>(buffer, static_cast<size_t>(stored)));
+  file.write(place.where.slowOffset + piece * kPieceBytes, buffer, stored);
+}
+
+void CopyLanes::readPiece(const Place &place, int64_t piece, char *buffer) const {
+  const Bytes stored = alignUp(bytesOf(place, piece), SlowFile::alignment);
+  const Bytes offset = place.where.slowOffset + piece * kPieceBytes;
   file.read(offset, buffer, stored);
-  const uint64_t expected = jobs[job.copy.source]->sums[static_cast<size_t>(piece)];
-  if (const uint64_t found = checksumOf(whole); found != expected)
+  const uint64_t expected = place.sums[static_cast<size_t>(piece)];
+  const uint64_t found = checksumOf(std::span<const char>(buffer, static_cast<size_t>(stored)));
+  if (found != expected)
     throw Error::badInput(concat("slow memory in '", file.folder(), "': the ", stored, " bytes at ",
                                  offset,
                                  " are not those that were written: expected the "
                                  "checksum ",
                                  expected, ", found ", found));
-  std::memcpy(memory, buffer, static_cast<size_t>(count));
 }
 
 /// All of it on the calling thread, its source first.
@@ -245,8 +318,8 @@ void CopyLanes::copyNow(size_t copy) {
   Job &job = *jobs[copy];
   if (job.isEnded)
     return;
-  if (!job.copy.isOut)
-    copyNow(job.copy.source);
+  if (job.copy.source)
+    copyNow(*job.copy.source);
   std::unique_lock lock(mutex);
   Lane &lane = laneOf(job);
   lane.queue.assign(1, copy);

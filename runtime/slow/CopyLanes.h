@@ -40,13 +40,22 @@ public:
   explicit CopyFailed(const std::string &message) : Error(ErrorKind::BadInput, message) {}
 };
 
+/// Bytes in slow memory that stay there from run to run.
+struct SlowPlace {
+  Bytes slowOffset = 0, bytes = 0;
+  std::string name; ///< for errors
+};
+
 struct LaneCopy {
   bool isOut = true;
   char *memory = nullptr;
   Bytes bytes = 0;
   Bytes slowOffset = 0;
-  size_t source = 0; ///< of a copy in: the number of the copy out whose bytes it fetches
-  std::string node;  ///< the user's, for errors
+  /// Of a copy in: the number of the copy out whose bytes it fetches; absent: the place has them already.
+  std::optional<size_t> source;
+  std::string node; ///< the user's, for errors
+  /// The number of the place that it reads or writes; absent: bytes that are a run's alone.
+  std::optional<size_t> place = {};
 };
 
 /// What has passed so far.
@@ -64,6 +73,17 @@ public:
   ~CopyLanes();
   CopyLanes(const CopyLanes &) = delete;
   CopyLanes &operator=(const CopyLanes &) = delete;
+
+  /// Notes bytes that stay, before the copies that read or write them; returns the place's number. Until they are put there
+  /// they are zeros.
+  size_t addPlace(const SlowPlace &place);
+
+  /// Memory of a piece, for put() and that get() gives.
+  char *pieceMemory() { return pieces.get(); }
+  /// Writes what is in pieceMemory() to piece `piece` of a place, the bytes from piece * kPieceBytes on, or reads them. While no
+  /// copy is on its way. Throws CopyFailed where it could not be done.
+  void put(size_t place, int64_t piece);
+  const char *get(size_t place, int64_t piece);
 
   /// Notes a copy to do again and again, before the first start; returns its number. A copy in comes
   /// behind its source.
@@ -91,12 +111,17 @@ private:
   struct Job {
     LaneCopy copy;
     int64_t pieces = 0;
-    std::vector<uint64_t> sums; ///< of a copy out, by piece
+    size_t place = 0; ///< whose checksums its bytes have
     // Of the run at hand, under the mutex.
     int64_t taken = 0, done = 0;
     bool isEnded = false;
     std::string problem; ///< empty: none
     Clock::time_point begin, end;
+  };
+
+  struct Place {
+    SlowPlace where;
+    std::vector<uint64_t> sums; ///< by piece
   };
 
   struct Lane {
@@ -109,10 +134,16 @@ private:
     Bytes passed = 0;
   };
 
+  static Staging pieceBuffer();
+  size_t placeFor(const SlowPlace &where);
   void stop();
   /// Whether this is the process that made the lanes.
   bool isOwn() const { return ::getpid() == process; }
   void requireOwn(const Job &job) const;
+  void requireOwn(const std::string &title) const;
+  void writePiece(Place &place, int64_t piece, char *buffer);
+  void readPiece(const Place &place, int64_t piece, char *buffer) const;
+  static Bytes bytesOf(const Place &place, int64_t piece);
   std::unique_lock<std::mutex> lock() const;
   Lane &laneOf(const Job &job) { return job.copy.isOut ? out : in; }
   bool isReady(const Lane &lane) const;
@@ -130,6 +161,8 @@ private:
   mutable std::mutex mutex;
   std::condition_variable changed; ///< of anything below
   std::vector<std::unique_ptr<Job>> jobs;
+  std::vector<std::unique_ptr<Place>> places;
+  Staging pieces; ///< where there are places that stay
   Lane out, in;
   bool isStopping = false;
   std::vector<Staging> staging;

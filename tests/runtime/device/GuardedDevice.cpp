@@ -113,21 +113,28 @@ char *GuardedDevice::stage(Bytes, Bytes bytes) {
 
 void GuardedDevice::commit(Bytes offset, Bytes bytes) {
   Bytes begin = lend(bytes, Access::None);
+  if (isSlow(offset)) {
+    const Bytes place = offset - slowBeginOf(arenaBytes());
+    std::memcpy(slow.data() + place, staging.own() + begin, static_cast<size_t>(bytes));
+    std::fill_n(slowDefined.begin() + place, bytes, uint8_t{1});
+    return record({Record::Kind::Upload, offset, bytes});
+  }
   std::memcpy(arena.own() + offset, staging.own() + begin, static_cast<size_t>(bytes));
   std::fill_n(defined.begin() + offset, bytes, uint8_t{1});
   record({Record::Kind::Upload, offset, bytes});
 }
 
 const char *GuardedDevice::fetch(Bytes offset, Bytes bytes) {
-  auto begin = defined.begin() + offset;
+  const Bytes at = isSlow(offset) ? offset - slowBeginOf(arenaBytes()) : offset;
+  auto begin = (isSlow(offset) ? slowDefined : defined).begin() + at;
+  const char *from = (isSlow(offset) ? slow.data() : arena.own()) + at;
   if (bytes > 0 && std::find(begin, begin + bytes, 1) == begin + bytes)
     throw Error::internal("guarded device: a download of " + formatBytesExact(bytes) +
                           " at offset " + std::to_string(offset) +
                           ", where nothing has been written or all has died");
   Bytes place = lend(bytes, Access::Read);
-  for (Bytes at = 0; at < bytes; ++at)
-    staging.own()[place + at] =
-        begin[at] ? arena.own()[offset + at] : garbage(at, recorded.size(), firstRun);
+  for (Bytes i = 0; i < bytes; ++i)
+    staging.own()[place + i] = begin[i] ? from[i] : garbage(i, recorded.size(), firstRun);
   record({Record::Kind::Download, offset, bytes});
   return staging.view() + place;
 }
@@ -150,7 +157,7 @@ void GuardedDevice::bind(const Program &program, const ProgramImage &image, Pois
   slowDefined.resize(slow.size());
   for (const GraphProgram &graph : program.graphs) {
     std::vector<Guarded> &bound = graphs.emplace_back();
-    copies.push_back(slowCopiesOf(graph, program.slowBytes));
+    copies.push_back(slowCopiesOf(graph, program.slowBytes, slowStateOf(program)));
     for (size_t i = 0; i < graph.commands.size(); ++i) {
       const Command &command = graph.commands[i];
       std::vector<Segment> dying;

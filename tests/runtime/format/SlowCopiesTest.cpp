@@ -110,5 +110,72 @@ TEST(SlowCopiesTest, RefusesWhatIsNotWhole) {
             "awaited before it");
 }
 
+/// m lies at 4096 of slow memory, and w in the arena.
+Program withState() {
+  Program program;
+  program.plan.arenaBytes = 100;
+  program.slowBytes = slowBytes;
+  program.state = {{"w", BufferKind::Parameter, {0, DType::F32, {25}, {}}, {}},
+                   {"m", BufferKind::Optimizer, {4096 + 4096, DType::U8, {bufferBytes}, {}}, {}}};
+  return program;
+}
+
+// Tests that state in slow memory is fetched without a copy out before, and replaced by one.
+TEST(SlowCopiesTest, ReadsCopiesOfState) {
+  const std::vector<SlowState> state = slowStateOf(withState());
+  ASSERT_EQ(state.size(), 1u);
+  EXPECT_EQ(state[0].name, "m");
+  EXPECT_EQ(state[0].number, 1u);
+  EXPECT_EQ(state[0].slowOffset, 4096);
+  EXPECT_EQ(state[0].bytes, bufferBytes);
+  GraphProgram graph;
+  graph.commands = {
+      command(CommandOp::CopyIn, 64, {0}, {4096}), command(CommandOp::AwaitCopy, 64, {0}),
+      command(CommandOp::CopyOut, 64, {1}, {4096}), command(CommandOp::AwaitCopy, 64, {1})};
+  const std::vector<SlowCopy> copies = slowCopiesOf(graph, slowBytes, state);
+  EXPECT_EQ(copies[0].source, std::nullopt);
+  EXPECT_EQ(copies[0].state, 0u);
+  EXPECT_EQ(copies[1].state, 0u);
+  EXPECT_THROW(slowCopiesOf(graph, slowBytes), Error) << "without state nothing is there";
+  std::swap(graph.commands[1], graph.commands[2]);
+  auto refused = [&] {
+    try {
+      slowCopiesOf(graph, slowBytes, state);
+    } catch (const Error &error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(refused(),
+            "command 1, 'copy_out' of node '/relu': overwrites slow bytes of copy 0, which "
+            "is not awaited before it");
+  graph.commands[0].ints["slow_offset"] = {8192};
+  EXPECT_EQ(refused(), "command 0, 'copy_in' of node '/relu': copies [8192, 13192) of slow memory, "
+                       "where state 'm' lies in [4096, 9096)");
+}
+
+TEST(SlowCopiesTest, RefusesStateThatHasNoPlace) {
+  auto refused = [](auto change) {
+    Program program = withState();
+    change(program);
+    try {
+      slowStateOf(program);
+    } catch (const Error &error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(refused([](Program &p) { p.state[1].place.offset = 4096 + 8; }),
+            "state 'm' in slow memory: expected a multiple of 4096 from the begin of slow memory, "
+            "found 8");
+  EXPECT_EQ(
+      refused([](Program &p) { p.slowBytes = 8192; }),
+      "state 'm' in slow memory: its bytes [4096, 12288) leave the slow memory of 8192 bytes");
+  EXPECT_EQ(refused([](Program &p) { p.state[1].place.layout = parseLayout("0;0:4"); }),
+            "state 'm' in slow memory: expected a row-major tensor that is not quantized");
+  EXPECT_EQ(refused([](Program &p) { p.state[0].place = {4096 + 8192, DType::F32, {25}, {}}; }),
+            "state 'w' in slow memory: it begins at 8192, inside 'm'");
+}
+
 } // namespace
 } // namespace stow

@@ -75,6 +75,19 @@ PlannedBuffer planned(Bytes offset) {
   return buffer;
 }
 
+/// What the plan says of the commands, each of which has one buffer or none.
+GraphPlan planOf(const GraphProgram &graph) {
+  GraphPlan plan;
+  plan.buffers = {planned(first), planned(second), planned(third)};
+  for (const Command &command : graph.commands) {
+    PlannedStep &step = plan.steps.emplace_back();
+    const bool writes = command.op == CommandOp::Kernel || command.op == CommandOp::CopyIn;
+    for (const Operand &operand : command.operands)
+      (writes ? step.writes : step.reads).push_back(operand.offset / bufferBytes);
+  }
+  return plan;
+}
+
 /// The buffers `first` and `second` are written and leave, both at once; `first` comes back at `third`, leaves again to
 /// the same slow bytes and comes back where it was; `second` comes back where it was.
 Program makeProgram() {
@@ -100,14 +113,7 @@ Program makeProgram() {
   graph.commands[4].dying = {at(first)};
   graph.commands[5].dying = {at(second)};
   graph.commands[11].dying = {at(third)};
-  GraphPlan plan;
-  plan.buffers = {planned(first), planned(second), planned(third)};
-  for (const Command &command : graph.commands) {
-    PlannedStep &step = plan.steps.emplace_back();
-    const bool writes = command.op == CommandOp::Kernel || command.op == CommandOp::CopyIn;
-    for (const Operand &operand : command.operands)
-      (writes ? step.writes : step.reads).push_back(operand.offset / bufferBytes);
-  }
+  GraphPlan plan = planOf(graph);
   plan.steps[6].reads = plan.steps[6].writes;
   program.graphs = {graph};
   program.plan.graphs = {plan};
@@ -185,6 +191,61 @@ TEST_F(SlowMemoryTest, BuffersComeBack) {
   }
   EXPECT_EQ(poisoned, 9);
   EXPECT_TRUE(folder.isEmpty());
+}
+
+// Tests that state in slow memory is read and written between runs, fetched and replaced by them, and that its damage is named.
+TEST_F(SlowMemoryTest, StateLiesThere) {
+  const Bytes slowOffset = 2 * slotBytes, place = slowBeginOf(arenaBytes) + slowOffset;
+  program.slowBytes = 3 * slotBytes;
+  program.state = {{"m", BufferKind::Optimizer, at(place), {}}};
+  program.graphs[0].commands = {copy(CommandOp::CopyIn, first, 0, slowOffset),
+                                copy(CommandOp::AwaitCopy, first, 0), kernel(0, {at(second)}, 1),
+                                copy(CommandOp::CopyOut, second, 1, slowOffset),
+                                copy(CommandOp::AwaitCopy, second, 1)};
+  program.plan.graphs = {planOf(program.graphs[0])};
+  for (CopyTime time : {CopyTime::Background, CopyTime::Early, CopyTime::Late}) {
+    DeviceOptions given = options({time, 0, 0});
+    given.slowBytes = program.slowBytes;
+    HostDevice device(given);
+    bind(device);
+    std::vector<char> found(bufferBytes);
+    auto stateOf = [&] {
+      device.download(found.data(), place, bufferBytes);
+      return found;
+    };
+    EXPECT_EQ(stateOf(), std::vector<char>(bufferBytes, 0));
+    const std::vector<char> wanted(bufferBytes, 'x');
+    device.upload(place, wanted.data(), bufferBytes);
+    EXPECT_EQ(stateOf(), wanted);
+    device.run(0, {});
+    EXPECT_EQ(read(device, first), wanted) << "fetched";
+    EXPECT_EQ(stateOf(), filled()) << "replaced";
+    device.run(0, {});
+    EXPECT_EQ(read(device, first), filled());
+    EXPECT_EQ(device.outsideMemory().fixed, kProcessBytes + slowMemoryBytes(0, 0, bufferBytes, 1));
+    EXPECT_THROW(device.download(place + 1, 8), Error) << "no piece";
+    const int raw = openNameless(folder.path());
+    ASSERT_GE(raw, 0);
+    ASSERT_EQ(::pwrite(raw, "?", 1, slowOffset + 100), 1);
+    ::close(raw);
+    try {
+      stateOf();
+      FAIL() << "nobody noticed";
+    } catch (const Error &error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("state 'm': slow memory in '" + folder.path()),
+                                      HasSubstr("are not those that were written")));
+    }
+  }
+  EXPECT_TRUE(folder.isEmpty());
+  test::GuardedDevice guarded({arenaBytes, arenaBytes, 1, {}, {}, program.slowBytes});
+  guarded.bind(program, {kernels, {}}, Poison::Dying);
+  const std::vector<char> wanted(bufferBytes, 'y');
+  guarded.upload(place, wanted.data(), bufferBytes);
+  guarded.run(0, {});
+  EXPECT_EQ(read(guarded, first), wanted);
+  std::vector<char> found(bufferBytes);
+  guarded.download(found.data(), place, bufferBytes);
+  EXPECT_EQ(found, filled());
 }
 
 // Tests that what the lanes take beside the arena is stated, with a checksum for each of the six pieces that leave.

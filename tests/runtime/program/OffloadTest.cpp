@@ -83,6 +83,41 @@ TEST_F(OffloadTest, ChangesNothing) {
   EXPECT_TRUE(folder.isEmpty());
 }
 
+// Tests that state that lies in slow memory has the values that it has in the arena, beside buffers that travel and alone, that a
+// run is saved and goes on, and that an evaluation needs none of it.
+TEST_F(OffloadTest, StateLiesInSlowMemory) {
+  const std::string expected = trained(makeTinyModel({}), {});
+  for (bool travels : {false, true}) {
+    program = makeTinyModel({.travels = travels, .hasStateAway = true});
+    program.slowFolder = folder.path();
+    for (const std::string how :
+         {"--quiet", "--poison", "--check=early-copies", "--check=late-copies", "--check=canaries"})
+      EXPECT_EQ(trained(program, {how}), expected) << how;
+    EXPECT_EQ(trained(program, {"--check=late-copies", "--poison"}), expected);
+    const std::string whole = readFile(weights), part = dir.path("part.safetensors");
+    ASSERT_EQ(train(program, {"--steps=9", "--save=" + part}).code, 0);
+    ASSERT_EQ(train(program, {"--steps=20", "--resume=" + part, "--save=" + part}).code, 0);
+    EXPECT_EQ(readFile(part), whole);
+  }
+  program.slowFolder = "/nonexistent";
+  const Result evaluated = run(program, {"eval", "--data=" + digits, "--weights=" + weights});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_THAT(evaluated.out, HasSubstr("test: loss "));
+  EXPECT_TRUE(folder.isEmpty());
+}
+
+// Tests that steps whose state is fetched and sent call the allocator no more often than others.
+TEST_F(OffloadTest, StepsWithStateAwayDoNotAllocate) {
+  if (!allocationsAreCounted())
+    GTEST_SKIP() << "a sanitizer has replaced the allocator";
+  program = makeTinyModel({.travels = true, .hasStateAway = true});
+  program.slowFolder = folder.path();
+  int64_t first = 0, last = 0;
+  afterTinyStep = [&](int64_t step) { (step == 1 ? first : last) = allocationsSoFar().calls; };
+  EXPECT_EQ(train(program, {"--steps=40", "--quiet", "--log=" + log}).code, 0);
+  EXPECT_EQ(last, first);
+}
+
 // Tests that the folder of the run goes before the program's, and that the run says what has travelled.
 TEST_F(OffloadTest, SaysWhatHasTravelled) {
   program.slowFolder = "/nonexistent";

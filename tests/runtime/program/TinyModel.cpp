@@ -2,6 +2,7 @@
 
 #include "runtime/format/SlowCopies.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -192,6 +193,36 @@ void addCopies(Program &program, const Operand &x, const Operand &logits) {
   commands[5].dying = {logits};
 }
 
+/// The momentum lies behind whatever else slow memory holds. It is fetched beside the loss, and sent behind the update, which
+/// commands a run ends with.
+void sendMomentum(Program &program, const Operand &v) {
+  const Bytes slowOffset = program.slowBytes;
+  program.slowBytes += alignUp(storedBytes(v.layout, v.shape, v.dtype), kSlowAlignment);
+  std::vector<Command> &commands = program.graphs[0].commands;
+  const auto first =
+      static_cast<int64_t>(std::ranges::count_if(commands, [](const Command &command) {
+        return command.op == CommandOp::CopyOut || command.op == CommandOp::CopyIn;
+      }));
+  auto copy = [&](CommandOp op, int64_t number) {
+    Command command;
+    command.op = op;
+    command.kind = nameOf(op);
+    command.name = "the momentum";
+    command.operands = {v};
+    command.ints["copy"] = {first + number};
+    if (op != CommandOp::AwaitCopy)
+      command.ints["slow_offset"] = {slowOffset};
+    return command;
+  };
+  commands.insert(commands.begin() + 1, copy(CommandOp::CopyIn, 0));
+  commands.insert(commands.end() - 1, copy(CommandOp::AwaitCopy, 0));
+  commands.push_back(copy(CommandOp::CopyOut, 1));
+  commands.push_back(copy(CommandOp::AwaitCopy, 1));
+  commands.back().dying = {v};
+  auto state = std::ranges::find(program.state, "w.momentum", &StateTensor::name);
+  state->place.offset = slowBeginOf(program.plan.arenaBytes) + slowOffset;
+}
+
 /// The model's sizes, as constants of the executable.
 const Sizes *constantSizes(const TinyOptions &options) {
   static Sizes sizes;
@@ -265,6 +296,8 @@ Program makeTinyModel(const TinyOptions &options) {
   Plan &plan = program.plan;
   plan.model = "tiny";
   plan.arenaBytes = arena.size();
+  if (options.hasStateAway)
+    sendMomentum(program, v);
   plan.persistentBytes = persistent;
   plan.lowerBoundBytes = arena.size();
   plan.status = "optimal";

@@ -22,6 +22,8 @@ struct TinyOptions {
   bool regression = false;
   bool travels =
       false; ///< batch and gradient go to slow memory, in no folder, and back before the update
+  bool hasStateAway =
+      false; ///< the momentum lies in slow memory, in no folder, and is fetched for the update
 };
 
 Program makeTinyModel(const TinyOptions &options);
