@@ -106,16 +106,32 @@ std::optional<int64_t> ModelSteps::samplesIn(int64_t shape, std::optional<int64_
   return own ? own : given;
 }
 
+const ModelSteps::Model &ModelSteps::model(const StepVariant &variant, const Backend &backend) {
+  const std::pair key(variant.shape, variant.samplesPerRun());
+  auto found = models.find(key);
+  if (found == models.end()) {
+    Model made;
+    made.form = modelOf(context, options, variant, backend, timer, made.tensors);
+    found = models.emplace(key, std::move(made)).first;
+  }
+  return found->second;
+}
+
+OwningOpRef<ModuleOp> ModelSteps::formOf(const StepVariant &variant, const Backend &backend,
+                                         Form last, int64_t divisorTerms) {
+  OwningOpRef<ModuleOp> form = cast<ModuleOp>(model(variant, backend).form.get()->clone());
+  makeStep(*form, options, variant, backend, last, timer, divisorTerms);
+  return form;
+}
+
 ModelSteps::Family ModelSteps::prepareFamily(const StepVariant &largest) {
   Family family;
   family.backend = chooseBackend(options);
-  ImportReport tensors;
-  family.modules.push_back(
-      formOf(context, options, largest, *family.backend, Form::Step, timer, tensors));
+  family.modules.push_back(formOf(largest, *family.backend, Form::Step));
   noteLabels(*family.modules.front());
   timer.start("order");
   finishStep(*family.modules.front(), options, *family.backend);
-  heldSteps.push_back({family.backend, std::move(tensors)});
+  heldSteps.push_back({family.backend, model(largest, *family.backend).tensors});
   const auto terms = (*family.modules.front())->getAttrOfType<IntegerAttr>(kDivisorTermsAttr);
   const int64_t divisorTerms = terms ? terms.getInt() : 0;
   for (size_t shape = 1; shape < options.shapes.size(); ++shape) {
@@ -130,9 +146,7 @@ ModelSteps::Family ModelSteps::prepareFamily(const StepVariant &largest) {
       throw Error::badInput(absl::StrCat("--accumulate=", variant.batches, " does not divide the ",
                                          *variant.samples, " samples of the shape ",
                                          options.shapes[shape].name));
-    ImportReport unused;
-    OwningOpRef<ModuleOp> step =
-        formOf(context, options, variant, *family.backend, Form::Step, timer, unused, divisorTerms);
+    OwningOpRef<ModuleOp> step = formOf(variant, *family.backend, Form::Step, divisorTerms);
     timer.start("order");
     noteLabels(*step);
     takeStateOf(*family.modules.front(), options.shapes[shape].name, *step);
@@ -164,12 +178,12 @@ PreparedStep ModelSteps::prepare(const StepVariant &variant) {
     return ofFamily(variant);
   const std::shared_ptr<Backend> backend = chooseBackend(options);
   std::erase_if(heldSteps, [](const Held &one) { return one.backend.expired(); });
-  ImportReport tensors;
   PreparedStep prepared;
   prepared.target = {backend, &backend->target()};
-  prepared.module = prepareStep(context, options, variant, *backend, timer, tensors);
+  refuseOpenAxes(variant);
+  prepared.module = formOf(variant, *backend, Form::Ordered);
   prepared.evaluation = evaluationParts(context, options, variant, *backend);
-  heldSteps.push_back({backend, std::move(tensors)});
+  heldSteps.push_back({backend, model(variant, *backend).tensors});
   return prepared;
 }
 
@@ -215,8 +229,7 @@ void ModelSteps::finish(ModuleOp placed, const Target &target) {
 }
 
 OwningOpRef<ModuleOp> ModelSteps::form(const StepVariant &variant, Form last) {
-  ImportReport tensors;
-  return formOf(context, options, variant, *chooseBackend(options), last, timer, tensors);
+  return formOf(variant, *chooseBackend(options), last);
 }
 
 } // namespace stow

@@ -49,6 +49,16 @@ private:
   };
   const Held &held(const Target &target) const;
 
+  /// What was read of the model for a shape and its samples per run, from which variants that differ in other things all begin.
+  struct Model {
+    mlir::OwningOpRef<mlir::ModuleOp> form;
+    ImportReport tensors;
+  };
+  const Model &model(const StepVariant &variant, const Backend &backend);
+  /// A variant up to the form `last`; the rest as makeStep has it.
+  mlir::OwningOpRef<mlir::ModuleOp> formOf(const StepVariant &variant, const Backend &backend,
+                                           Form last, int64_t divisorTerms = 0);
+
   /// The steps of all shapes, over one state: prepared together, since each holds what any of them keeps.
   struct Family {
     std::shared_ptr<Backend> backend;
@@ -60,6 +70,7 @@ private:
   mlir::MLIRContext &context;
   const CompileOptions &options;
   StageTimer &timer;
+  std::map<std::pair<int64_t, std::optional<int64_t>>, Model> models; ///< by shape and samples
   std::vector<Held> heldSteps;
   std::map<StepVariant, Family> families; ///< by the variant in the largest shape
   MeasuredCosts measured;                 ///< of the steps weighed so far, each kernel once

@@ -166,10 +166,8 @@ private:
 OwningOpRef<ModuleOp> silentStep(MLIRContext &context, const CompileOptions &options,
                                  const StepVariant &variant, const Backend &backend) {
   ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
-  StageTimer timer;
-  ImportReport tensors;
   try {
-    return formOf(context, options, variant, backend, Form::Step, timer, tensors);
+    return formOf(context, options, variant, backend, Form::Step);
   } catch (const Error &error) {
     if (error.kind() != ErrorKind::BadInput)
       throw;

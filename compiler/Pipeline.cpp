@@ -281,36 +281,36 @@ void addDeviceNote(ModuleOp module, const Backend &backend) {
   module->setAttr(kNotesAttr, builder.getArrayAttr(notes));
 }
 
-/// F0 -> F1 with kernels, or as far as `last`.
-OwningOpRef<ModuleOp> runStages(MLIRContext &context, const CompileOptions &options,
-                                const StepVariant &variant, const Backend &backend, Form last,
-                                StageTimer &timer, ImportReport &tensors, int64_t divisorTerms) {
+} // namespace
+
+OwningOpRef<ModuleOp> modelOf(MLIRContext &context, const CompileOptions &options,
+                              const StepVariant &variant, const Backend &backend, StageTimer &timer,
+                              ImportReport &tensors) {
   timer.start("import");
   ImportOptions import = importFor(options, variant.shape);
   import.batch = variant.samplesPerRun();
-  OwningOpRef<ModuleOp> owned = loadModel(context, options.modelPath, import, tensors);
-  ModuleOp module = *owned;
-  module.setSymName(std::filesystem::path(options.modelPath).filename().string());
-  runStage(module, "model",
+  OwningOpRef<ModuleOp> model = loadModel(context, options.modelPath, import, tensors);
+  model->setSymName(std::filesystem::path(options.modelPath).filename().string());
+  runStage(*model, "model",
            [&](PassManager &manager) { addModelPasses(manager, backend.target()); });
-  if (last == Form::Model)
-    return owned;
+  return model;
+}
 
+void makeStep(ModuleOp model, const CompileOptions &options, const StepVariant &variant,
+              const Backend &backend, Form last, StageTimer &timer, int64_t divisorTerms) {
+  if (last == Form::Model)
+    return;
   timer.start("step");
-  if (failed(checkTypes(module, backend.target())))
+  if (failed(checkTypes(model, backend.target())))
     throw Error::badInput("cannot train \"" + options.modelPath + "\": its types");
-  runStage(module, "step", [&](PassManager &manager) {
+  runStage(model, "step", [&](PassManager &manager) {
     addStepPasses(manager, options, variant, backend, divisorTerms);
   });
   if (last == Form::Step)
-    return owned;
-
+    return;
   timer.start("order");
-  finishStep(module, options, backend);
-  return owned;
+  finishStep(model, options, backend);
 }
-
-} // namespace
 
 void finishStep(ModuleOp step, const CompileOptions &options, const Backend &backend) {
   addKernels(step, backend.target());
@@ -330,34 +330,32 @@ StepVariant variantOf(const CompileOptions &options) {
 }
 
 OwningOpRef<ModuleOp> formOf(MLIRContext &context, const CompileOptions &options,
-                             const StepVariant &variant, const Backend &backend, Form last,
-                             StageTimer &timer, ImportReport &tensors, int64_t divisorTerms) {
-  return runStages(context, options, variant, backend, last, timer, tensors, divisorTerms);
+                             const StepVariant &variant, const Backend &backend, Form last) {
+  StageTimer timer;
+  ImportReport tensors;
+  OwningOpRef<ModuleOp> form = modelOf(context, options, variant, backend, timer, tensors);
+  makeStep(*form, options, variant, backend, last, timer);
+  return form;
 }
 
-OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
-                                  const StepVariant &variant, const Backend &backend,
-                                  StageTimer &timer, ImportReport &tensors) {
+void refuseOpenAxes(const StepVariant &variant) {
   if (!variant.eightBitPercent)
     throw Error::badInput("--optimizer-state=auto is decided for one plan; give f32 or 8bit");
   if (variant.lossChunks == kAny || variant.rowChunks == kAny)
     throw Error::badInput(std::string(variant.lossChunks == kAny ? "--loss" : "--row") +
                           "-chunks=auto is decided for one plan; give a number of pieces");
-  return runStages(context, options, variant, backend, Form::Ordered, timer, tensors, 0);
 }
 
 OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
                                   const Backend &backend) {
-  StageTimer timer;
-  ImportReport tensors;
-  return prepareStep(context, options, variantOf(options), backend, timer, tensors);
+  const StepVariant variant = variantOf(options);
+  refuseOpenAxes(variant);
+  return formOf(context, options, variant, backend, Form::Ordered);
 }
 
 OwningOpRef<ModuleOp> stepForm(MLIRContext &context, const CompileOptions &options,
                                const Backend &backend) {
-  StageTimer timer;
-  ImportReport tensors;
-  return formOf(context, options, variantOf(options), backend, Form::Step, timer, tensors);
+  return formOf(context, options, variantOf(options), backend, Form::Step);
 }
 
 } // namespace stow

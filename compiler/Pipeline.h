@@ -55,20 +55,26 @@ void addKernels(mlir::ModuleOp step, const Target &target);
 /// From the step form to what BudgetPlanner takes.
 void finishStep(mlir::ModuleOp step, const CompileOptions &options, const Backend &backend);
 
-/// A variant up to its model or step form. `divisorTerms` as in stow-separate-divisor: of another shape of the same step, whose
-/// sums are the same. Throws Error after diagnostics.
+/// The model form of a variant, as it is read; `tensors` is filled in. It depends on the variant's shape and samples alone. Throws Error
+/// after diagnostics.
+mlir::OwningOpRef<mlir::ModuleOp> modelOf(mlir::MLIRContext &context, const CompileOptions &options,
+                                          const StepVariant &variant, const Backend &backend,
+                                          StageTimer &timer, ImportReport &tensors);
+
+/// From the model form to the form `last`: nothing, the step form, or that fused, with layouts and workspaces, which BudgetPlanner takes.
+/// `divisorTerms` as in stow-separate-divisor: of another shape of the same step, whose sums are the same. Throws Error after diagnostics.
+void makeStep(mlir::ModuleOp model, const CompileOptions &options, const StepVariant &variant,
+              const Backend &backend, Form last, StageTimer &timer, int64_t divisorTerms = 0);
+
+/// Both at once.
 mlir::OwningOpRef<mlir::ModuleOp> formOf(mlir::MLIRContext &context, const CompileOptions &options,
                                          const StepVariant &variant, const Backend &backend,
-                                         Form last, StageTimer &timer, ImportReport &tensors,
-                                         int64_t divisorTerms = 0);
+                                         Form last);
 
-/// A variant up to the step form, fused, with layouts and workspaces: what BudgetPlanner takes. Throws Error after diagnostics.
-mlir::OwningOpRef<mlir::ModuleOp> prepareStep(mlir::MLIRContext &context,
-                                              const CompileOptions &options,
-                                              const StepVariant &variant, const Backend &backend,
-                                              StageTimer &timer, ImportReport &tensors);
+/// Throws Error(BadInput) where the variant leaves a choice open that only the search for a plan settles.
+void refuseOpenAxes(const StepVariant &variant);
 
-/// Likewise of the step that the flags name.
+/// Those of the step that the flags name.
 mlir::OwningOpRef<mlir::ModuleOp>
 prepareStep(mlir::MLIRContext &context, const CompileOptions &options, const Backend &backend);
 mlir::OwningOpRef<mlir::ModuleOp> stepForm(mlir::MLIRContext &context,
