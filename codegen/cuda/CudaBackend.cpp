@@ -3,6 +3,7 @@
 #include "codegen/cuda/CudaTarget.h"
 #include "codegen/cuda/DeviceObjects.h"
 #include "codegen/cuda/NvvmCode.h"
+#include "codegen/cuda/SplitProducts.h"
 #include "codegen/program/ObjectFile.h"
 #include "codegen/program/ProgramBuilder.h"
 #include "codegen/program/ProgramFiles.h"
@@ -25,8 +26,10 @@ public:
 
   KernelTarget kernels() const override { return KernelTarget::Device; }
 
-  LogicalResult complete(Operation *op, Command &command) const override {
-    return answers.completeCommand(op, command);
+  LogicalResult complete(Operation *op, Command &command, KernelModule &kernels) const override {
+    if (failed(answers.completeCommand(op, command)))
+      return failure();
+    return addSplitForm(op, command, kernels);
   }
 
 private:

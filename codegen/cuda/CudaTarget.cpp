@@ -113,6 +113,8 @@ std::optional<CommandOp> CudaTarget::libraryCall(Operation *op) const {
 bool CudaTarget::decomposes(Operation *op) const {
   if (auto convolution = dyn_cast<Conv2dOp>(op))
     return static_cast<bool>(convolution.getBias());
+  if (auto product = dyn_cast<MatmulOp>(op)) // whose bias is an epilogue, too
+    return product.getBias() && epilogues == LibraryEpilogues::None;
   if (auto convolution = dyn_cast<Conv2dMapOp>(op))
     return !isAsGoodAsApart(convolution);
   if (isAttention(op))

@@ -383,7 +383,7 @@ private:
       for (Operation *beside : ops.drop_front())
         for (Value result : beside->getResults())
           command.operands.push_back(place(context, result));
-      if (failed(rules.complete(op, command)))
+      if (failed(rules.complete(op, command, *built.kernels)))
         return failure();
     } else {
       placeAll(context, op, command);

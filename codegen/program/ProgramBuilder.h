@@ -20,8 +20,9 @@ public:
     return std::optional<Command>();
   }
 
-  /// Adds to a library call's command what only its device knows. Emits an error at the op and fails.
-  virtual mlir::LogicalResult complete(mlir::Operation *op, Command &command) const {
+  /// Adds to a library call's command what only its device knows, kernels among that. Emits an error at the op and fails.
+  virtual mlir::LogicalResult complete(mlir::Operation *op, Command &command,
+                                       KernelModule &kernels) const {
     return mlir::success();
   }
 };

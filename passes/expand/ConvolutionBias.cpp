@@ -1,4 +1,4 @@
-// Convolutions with a bias as convolution and sum, where the target says so: O(ops).
+// Convolutions and products with a bias as themselves and a sum, where the target says so: O(ops).
 #include "passes/expand/Passes.h"
 
 #include "ir/Graphs.h"
@@ -30,6 +30,16 @@ void addBehind(Conv2dOp convolution) {
   convolution.getBiasMutable().clear();
 }
 
+void addBehind(MatmulOp product) {
+  OpBuilder builder(product.getContext());
+  builder.setInsertionPointAfter(product);
+  TypedValue<RankedTensorType> y = product.getY();
+  auto sum = AddOp::create(builder, product.getLoc(), y.getType(), y, product.getBias());
+  copyPhase(product, sum);
+  y.replaceAllUsesExcept(sum.getY(), sum);
+  product.getBiasMutable().clear();
+}
+
 //===-- --stow-convolution-bias --------------------------------------------------------------===//
 
 struct ConvolutionBiasPass : impl::ConvolutionBiasPassBase<ConvolutionBiasPass> {
@@ -39,6 +49,10 @@ struct ConvolutionBiasPass : impl::ConvolutionBiasPassBase<ConvolutionBiasPass> 
     getOperation().walk([&](Conv2dOp convolution) {
       if (convolution.getBias() && target.decomposes(convolution))
         addBehind(convolution);
+    });
+    getOperation().walk([&](MatmulOp product) {
+      if (product.getBias() && target.decomposes(product))
+        addBehind(product);
     });
   }
 

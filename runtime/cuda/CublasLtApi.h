@@ -13,7 +13,8 @@
 
 namespace stow::cuda::cublaslt {
 
-using Status = int; ///< cublasStatus_t; 0: success
+using Status = int;                         ///< cublasStatus_t; 0: success
+inline constexpr Status kNotSupported = 15; ///< also where there is no algorithm for what is asked
 using Handle = struct LtHandle *;
 using OpDesc = struct LtOpDesc *;
 using MatrixDesc = struct LtMatrixDesc *;

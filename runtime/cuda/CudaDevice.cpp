@@ -5,6 +5,7 @@
 #include "runtime/cuda/ChipAtHand.h"
 #include "runtime/cuda/Convolutions.h"
 #include "runtime/cuda/LoadKernels.h"
+#include "runtime/cuda/ProductEpilogue.h"
 #include "runtime/cuda/Products.h"
 
 #include <algorithm>
@@ -149,6 +150,10 @@ std::vector<std::string> CudaDevice::notes() const {
   if (!memoryOfArena->obstacle().empty())
     all.push_back("the arena was taken before code, libraries and graphs, not after them: " +
                   memoryOfArena->obstacle());
+  for (const SplitProducts &split : splitProducts)
+    all.push_back(concat("cuBLASLt has nothing for ", split.count, " of the products", split.words,
+                         " (first ", split.first,
+                         "): product and kernel run one after the other instead"));
   for (const BoundGraph &graph : graphs)
     for (const BoundCommand &command : graph.commands)
       command.eachCall([&](const LibraryCall &call) {
@@ -425,6 +430,11 @@ void CudaDevice::BoundCommand::eachCall(const std::function<void(LibraryCall &)>
     part.eachCall(visit);
 }
 
+static bool isProduct(const Command &command) {
+  return command.op == CommandOp::CudaMatmul || command.op == CommandOp::CudaMatmulAdd ||
+         command.op == CommandOp::CudaMatmulEpilogue;
+}
+
 CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const Program &program) {
   if (command.op == CommandOp::Kernel)
     return bindKernel(command, program);
@@ -433,8 +443,9 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
   if (command.op == CommandOp::Sequence)
     for (const Command &part : command.parts)
       bound.parts.push_back(bindCommand(part, program));
-  else if (command.op == CommandOp::CudaMatmul || command.op == CommandOp::CudaMatmulAdd ||
-           command.op == CommandOp::CudaMatmulEpilogue)
+  else if (isProduct(command) && !command.parts.empty())
+    bindEpilogue(command, program, bound);
+  else if (isProduct(command))
     bound.call = bindProduct(command, arena);
   else if (isConvolution(command))
     bound.call = bindConvolution(command, chip, arena);
@@ -442,6 +453,21 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
     throw Error::badInput("command " + command.title() +
                           " is a library call that this runtime does not have");
   return bound;
+}
+
+/// In one call, or in the parts that the program has of it, where the library has no such call.
+void CudaDevice::bindEpilogue(const Command &command, const Program &program, BoundCommand &bound) {
+  bound.call = bindProductIfAny(command, arena);
+  if (bound.call)
+    return;
+  for (const Command &part : command.parts)
+    bound.parts.push_back(bindCommand(part, program));
+  const std::string words = wordsOf(epilogueOf(command));
+  const auto known = std::ranges::find(splitProducts, words, &SplitProducts::words);
+  if (known == splitProducts.end())
+    splitProducts.push_back({words, command.title(), 1});
+  else
+    ++known->count;
 }
 
 CudaDevice::BoundCommand CudaDevice::bindKernel(const Command &command, const Program &program) {

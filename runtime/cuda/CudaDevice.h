@@ -69,6 +69,11 @@ private:
     std::vector<void *> addresses;
     std::vector<Operand> dying;
   };
+  /// Products with something behind them that the library has no call for, by what that is.
+  struct SplitProducts {
+    std::string words, first; ///< and the first command
+    int count = 0;
+  };
   /// Bytes of the arena that are free while the last commands of a graph run.
   struct Room {
     Bytes offset = 0, bytes = 0;
@@ -99,6 +104,7 @@ private:
   void bringArrivals();
   void bindRooms(const GraphProgram &graph, BoundGraph &bound);
   BoundCommand bindCommand(const Command &command, const Program &program);
+  void bindEpilogue(const Command &command, const Program &program, BoundCommand &bound);
   BoundCommand bindKernel(const Command &command, const Program &program);
   void warmUp();
   void submit(const BoundCommand &command);
@@ -138,6 +144,7 @@ private:
   Module module = nullptr;
   int multiprocessors = 1;
   std::vector<BoundGraph> graphs;
+  std::vector<SplitProducts> splitProducts;
   OutsideMemory outside;
   DriverMemory memory; ///< but for what is in use now
 };

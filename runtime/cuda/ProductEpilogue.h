@@ -6,6 +6,9 @@
 //   y = function(x * weight + added + bias)     function: none, relu; there is a bias
 //   y = a b + added, and sums of rows           of b, or of an a that the product takes transposed
 //
+// A command of a product with more than the product may have parts: a product and a kernel over its result, with the same operands, which run
+// instead where the library has no algorithm for the whole.
+//
 // All of it in f32, in the registers that the product was summed in: what stood between product and function
 // is never stored, and never rounded. GELU is Hendrycks' and Gimpel's approximation by tanh,
 // x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).

@@ -141,7 +141,16 @@ public:
       throw Error::badInput(concat(title, ": expected its workspace at a multiple of ",
                                    kWorkspaceAlignment, " bytes, found it at offset ",
                                    command.workspaceOffset, " of the arena"));
-    choose(title + wordsOf(epilogue));
+    words = wordsOf(epilogue);
+  }
+
+  /// Asks the library for an algorithm. False where it has none.
+  bool choose();
+
+  /// For errors.
+  std::string nothingFound() const {
+    return title + words + ": cuBLASLt has nothing for it within " +
+           formatBytesExact(static_cast<Bytes>(workspaceBytes)) + " of scratch";
   }
 
   ~BoundProduct() override {
@@ -263,33 +272,8 @@ private:
     setAttribute(kAuxLeading, view.row);
   }
 
-  /// `asked`: the product and what is done to it, for errors.
-  void choose(const std::string &asked) {
-    Preference preference = nullptr;
-    lt.require(lt.matmulPreferenceCreate(&preference), asked);
-    const uint64_t most = workspaceBytes;
-    Heuristic found = {};
-    int count = 0;
-    Status status = lt.matmulPreferenceSetAttribute(preference, kMaxWorkspace, &most, sizeof most);
-    if (status == 0)
-      status = lt.matmulPreferenceSetAttribute(preference, kReductionSchemes, &kReduceInComputeType,
-                                               sizeof kReduceInComputeType);
-    for (int side : {kAlignmentA, kAlignmentB, kAlignmentC, kAlignmentD})
-      if (status == 0)
-        status = lt.matmulPreferenceSetAttribute(preference, side, &alignment, sizeof alignment);
-    if (status == 0)
-      status = lt.matmulAlgoGetHeuristic(lt.handle, operation, first, second, third, third,
-                                         preference, 1, &found, &count);
-    lt.matmulPreferenceDestroy(preference);
-    lt.require(status, asked);
-    if (count == 0 || found.state != 0)
-      throw Error::badInput(asked + ": cuBLASLt has nothing for it within " +
-                            formatBytesExact(static_cast<Bytes>(most)) + " of scratch");
-    algorithm = found.algorithm;
-  }
-
   const Library &lt;
-  std::string title;
+  std::string title, words; ///< the command, and what is done to the product
   Address workspace;
   size_t workspaceBytes;
   OpDesc operation = nullptr;
@@ -302,10 +286,44 @@ private:
   Algorithm algorithm = {};
 };
 
+bool BoundProduct::choose() {
+  const std::string asked = title + words;
+  Preference preference = nullptr;
+  lt.require(lt.matmulPreferenceCreate(&preference), asked);
+  const uint64_t most = workspaceBytes;
+  Heuristic found = {};
+  int count = 0;
+  Status status = lt.matmulPreferenceSetAttribute(preference, kMaxWorkspace, &most, sizeof most);
+  if (status == 0)
+    status = lt.matmulPreferenceSetAttribute(preference, kReductionSchemes, &kReduceInComputeType,
+                                             sizeof kReduceInComputeType);
+  for (int side : {kAlignmentA, kAlignmentB, kAlignmentC, kAlignmentD})
+    if (status == 0)
+      status = lt.matmulPreferenceSetAttribute(preference, side, &alignment, sizeof alignment);
+  if (status == 0)
+    status = lt.matmulAlgoGetHeuristic(lt.handle, operation, first, second, third, third,
+                                       preference, 1, &found, &count);
+  lt.matmulPreferenceDestroy(preference);
+  if (status != kNotSupported)
+    lt.require(status, asked);
+  algorithm = found.algorithm;
+  return status == 0 && count > 0 && found.state == 0;
+}
+
 } // namespace
 
 std::unique_ptr<LibraryCall> bindProduct(const Command &command, Address arena) {
-  return std::make_unique<BoundProduct>(command, arena);
+  auto product = std::make_unique<BoundProduct>(command, arena);
+  if (!product->choose())
+    throw Error::badInput(product->nothingFound());
+  return product;
+}
+
+std::unique_ptr<LibraryCall> bindProductIfAny(const Command &command, Address arena) {
+  auto product = std::make_unique<BoundProduct>(command, arena);
+  if (!product->choose())
+    return nullptr;
+  return product;
 }
 
 } // namespace stow::cuda

@@ -16,4 +16,7 @@ namespace stow::cuda {
 /// or has nothing for these operands.
 std::unique_ptr<LibraryCall> bindProduct(const Command &command, Address arena);
 
+/// The same of a command that has another form; null where cuBLASLt has nothing for these operands.
+std::unique_ptr<LibraryCall> bindProductIfAny(const Command &command, Address arena);
+
 } // namespace stow::cuda

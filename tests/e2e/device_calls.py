@@ -76,7 +76,7 @@ def launches_of(executable: Path) -> int:
     content = executable.read_bytes()
     program, _ = json.JSONDecoder().raw_decode(content[content.index(b'{"version":') :].decode("utf-8", "ignore"))
     commands = [command for graph in program["graphs"] for command in graph["commands"]]
-    return sum(part["op"] == "kernel" for command in commands for part in command.get("parts", [command]))
+    return sum(part["op"] == "kernel" for command in commands for part in (command["parts"] if command["op"] == "sequence" else [command]))
 
 
 def check_launches(load: list[Call], plan: dict, launches: int) -> None:

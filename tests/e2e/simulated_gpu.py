@@ -122,6 +122,42 @@ def check_case(name: str, args: argparse.Namespace) -> None:
     check(resumed.read_bytes() == (folder / f"{name}.safetensors").read_bytes(), f"{name}: resumed to another state")
 
 
+# Of cublasLtEpilogue_t: all that may stand behind a product.
+EPILOGUES = {"relu": 2, "bias": 4, "bias, relu": 6, "gelu": 32, "bias, gelu": 36, "gelu gradient": 192, "sums of rows": (256, 512)}
+
+
+def check_split(name: str, args: argparse.Namespace) -> None:
+    """A library without a kernel for what stands behind a product: the program runs both one after the other, in the same arena, says so once
+    for each kind, and trains to the same losses; with poison to the same bytes."""
+    executable, log = args.work / f"{name}-gpu", args.work / f"{name}-split.csv"
+    command = [executable, "train", f"--data={args.work / name}.npz", f"--steps={STEPS}", "--no-shuffle", f"--log={log}"]
+
+    def train(without: str, *flags: str) -> tuple[str, bytes]:
+        log.unlink(missing_ok=True)
+        os.environ["STANDIN_CUBLASLT_WITHOUT"] = without
+        try:
+            return run([*command, *flags], args.simulated), log.read_bytes()
+        finally:
+            del os.environ["STANDIN_CUBLASLT_WITHOUT"]
+
+    every = ",".join(str(number) for numbers in EPILOGUES.values() for number in (numbers if isinstance(numbers, tuple) else (numbers,)))
+    output, apart = train(every)
+    program = executable.read_text(errors="ignore")
+    used = sorted(set(re.findall(r'"op":"cuda.matmul_epilogue"[^\n]*?"function":\[(\d)\]', program)))
+    notes = re.findall(r"note: cuBLASLt has nothing for (\d+) of the products with ([^(]+) \(first '([^']+)' of node", output)
+    check(len(notes) == len({words for _, words, _ in notes}) >= len(used), f"{name}: products of the functions {used}: {notes}\n{output}")
+    together = losses(args.work / f"{name}-gpu.csv")
+    worst = max(abs(a - b) / abs(b) for a, b in zip(losses(log), together, strict=True))
+    check(worst <= CASES[name][4], f"{name}: split products lead to {losses(log)} instead of {together}")
+    check(train(every, "--poison")[1] == apart, f"{name}: other losses of split products with --poison")
+    # One kind alone.
+    count, words, _ = notes[-1]
+    alone = EPILOGUES[words]
+    output, _ = train(",".join(map(str, alone)) if isinstance(alone, tuple) else str(alone))
+    check(output.count("note: cuBLASLt has nothing for") == 1 and f"for {count} of the products with {words} (" in output, output)
+    print(f"{name}: {', '.join(f'{words} of {count}' for count, words, _ in notes)} apart, relative difference {worst:.1e}", flush=True)
+
+
 def check_chips(args: argparse.Namespace) -> None:
     """One program for two chips: the same losses on both and on a later one, an error on an earlier one."""
     executable, log = args.work / "mlp-chips", args.work / "mlp-chips.csv"
@@ -269,6 +305,8 @@ def main() -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     for name in args.cases or CASES:
         check_case(name, args)
+        if name in SUMMED and name in CASES:
+            check_split(name, args)
     if args.cases:
         return
     check_chips(args)

@@ -207,8 +207,8 @@ TEST_F(ProductStandIn, RefusesSums) {
   EXPECT_THAT(refusalOf(command), HasSubstr("expected the sums at a multiple of 16 bytes"));
   command = fine;
   command.operands.back().dtype = DType::BF16;
-  EXPECT_THAT(refusalOf(command), HasSubstr("product of node '/fc' with sums of rows failed in "
-                                            "cuBLASLt: not supported"));
+  EXPECT_THAT(refusalOf(command), HasSubstr("product of node '/fc' with sums of rows: cuBLASLt "
+                                            "has nothing for it within"));
   for (const Operand &other : fine.operands) {
     command = fine;
     command.operands.back().offset = other.offset;
@@ -264,10 +264,23 @@ TEST_F(ProductStandIn, RefusesOperandsOutOfPlace) {
 
 // Tests that the library refuses a bias of another type than the result's, and a result written over what
 // GELU's gradient is taken at, which its documentation does not allow.
+// A product that has another form is none where the library has no algorithm; one that has none is an error.
+TEST_F(ProductStandIn, SaysWhatItHasNoAlgorithmFor) {
+  const Command command =
+      commandOf({"", ProductFunction::Relu, Extra::Bias, DType::F32, DType::F32});
+  EXPECT_TRUE(bindProductIfAny(command, arena));
+  setenv("STANDIN_CUBLASLT_WITHOUT", "4,6", 1);
+  EXPECT_FALSE(bindProductIfAny(command, arena));
+  EXPECT_THAT(refusalOf(command), HasSubstr("with bias, relu: cuBLASLt has nothing for it"));
+  setenv("STANDIN_CUBLASLT_WITHOUT", "66", 1);
+  EXPECT_TRUE(bindProductIfAny(command, arena));
+  unsetenv("STANDIN_CUBLASLT_WITHOUT");
+}
+
 TEST_F(ProductStandIn, RefusesWhatTheLibraryDoes) {
   Command bias = commandOf({"", ProductFunction::None, Extra::Bias, DType::BF16, DType::BF16});
   bias.operands[2].dtype = DType::F32;
-  EXPECT_THAT(refusalOf(bias), HasSubstr("not supported"));
+  EXPECT_THAT(refusalOf(bias), HasSubstr("with bias: cuBLASLt has nothing for it"));
   Command over =
       commandOf({"", ProductFunction::GeluGradient, Extra::Preactivation, DType::F32, DType::F32});
   over.operands[3].offset = over.operands[2].offset;

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace {
@@ -307,6 +308,13 @@ bool fits(const Operation &operation, const Matrix &a, const Matrix &b, const Ma
          (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows);
 }
 
+/// True for an epilogue that STANDIN_CUBLASLT_WITHOUT names by its number in cublasLtEpilogue_t, in a list with commas.
+bool isWithout(uint32_t epilogue) {
+  const char *text = std::getenv("STANDIN_CUBLASLT_WITHOUT");
+  const std::string list = text ? "," + std::string(text) + "," : "";
+  return list.find("," + std::to_string(epilogue) + ",") != std::string::npos;
+}
+
 /// True where D would be written over the epilogue's matrix: nothing says that it may be.
 bool overlapsAux(const Operation &operation, const Matrix &matrix, const void *d) {
   const auto at = reinterpret_cast<uint64_t>(d);
@@ -440,6 +448,8 @@ STANDIN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
       CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
   if ((of(preference)->reductions & inOtherTypes) != 0)
     return CUBLAS_STATUS_NOT_SUPPORTED; // sums are in f32: a promise of ours, no rule of the library
+  if (isWithout(of(operation)->epilogue))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   if (requested < 1 || !fits(*of(operation), *of(a), *of(b), *of(d)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   results[0] = {};

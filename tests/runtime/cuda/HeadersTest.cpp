@@ -219,6 +219,7 @@ AT(workspaceBytes, workspaceSize);
 AT(state, state);
 AT(waves, wavesCount);
 #undef AT
+SAME(cublaslt::kNotSupported, CUBLAS_STATUS_NOT_SUPPORTED);
 SAME(cublaslt::kCompute32F, CUBLAS_COMPUTE_32F);
 SAME(cublaslt::kCompute32FFastTf32, CUBLAS_COMPUTE_32F_FAST_TF32);
 SAME(cublaslt::kReal32F, CUDA_R_32F);
