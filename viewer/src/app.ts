@@ -319,8 +319,8 @@ export class App {
     if (s.without_recompute_bytes > s.arena_bytes)
       figures.push(["everything kept", formatBytes(s.without_recompute_bytes), formatBytesExact(s.without_recompute_bytes)]);
     if (s.extra_time_fraction > 0)
-      figures.push(["recomputed work", formatPercent(s.extra_time_fraction),
-        `no schedule within the budget adds less than ${formatPercent(s.extra_time_bound_fraction)}`]);
+      figures.push(["extra time", formatPercent(s.extra_time_fraction),
+        `computing again and waiting for copies; no schedule within the budget adds less than ${formatPercent(s.extra_time_bound_fraction)}`]);
     if (s.outside_arena_bytes > 0 && s.outside_note)
       figures.push(["of the process", formatBytes(s.arena_bytes + s.outside_arena_bytes),
         `${formatBytesExact(s.outside_arena_bytes)} outside the arena: ${shorten(s.outside_note, 200)}`]);

@@ -170,7 +170,7 @@ export class CompareView {
     if (a.step_seconds > 0 && b.step_seconds > 0)
       rows.push(totalsRow("Time of a step", formatSeconds(a.step_seconds), formatSeconds(b.step_seconds),
         signed(b.step_seconds / a.step_seconds - 1)));
-    rows.push(totalsRow("Recomputed work", formatPercent(a.extra_time_fraction), formatPercent(b.extra_time_fraction), ""));
+    rows.push(totalsRow("Extra time", formatPercent(a.extra_time_fraction), formatPercent(b.extra_time_fraction), ""));
     if (a.outside_arena_bytes > 0 && b.outside_arena_bytes > 0)
       rows.splice(1, 0, bytes("Outside of it", a.outside_arena_bytes, b.outside_arena_bytes));
     this.totals.replaceChildren(...rows);
