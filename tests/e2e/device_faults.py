@@ -50,11 +50,18 @@ class Mutation:
 
 
 def commands_of(text: str) -> "Iterator[tuple[int, str]]":
-    """Of the training graph: where each command is in the program's text, and the command."""
+    """Of the training graph: where each command that runs is in the program's text, and the command. What a product would run in its place
+    does not."""
     first = text.index('"commands":', text.index('"name":"train"'))
     places = [place.start() for place in re.finditer(r'{"op":"', text[first : text.index('"name":"eval"')])]
+    instead = 0  # the end of a product's command, with the parts that it has
     for begin, end in zip(places, [*places[1:], text.index('"name":"eval"') - first]):
-        yield first + begin, text[first + begin : first + end]
+        command = text[first + begin : first + end]
+        if begin < instead:
+            continue
+        if command.startswith('{"op":"cuda.matmul') and command.endswith('"parts":['):
+            instead = json.JSONDecoder().raw_decode(text, first + begin)[1] - first
+        yield first + begin, command
 
 
 def numbers_of(command: str) -> "Iterator[tuple[str, re.Match[str]]]":
