@@ -22,6 +22,7 @@ Library load() {
   Functions functions(file);
   functions.find(library.create, "cublasLtCreate");
   functions.find(library.getStatusString, "cublasLtGetStatusString");
+  functions.find(library.getVersion, "cublasLtGetVersion");
   functions.find(library.matmulDescCreate, "cublasLtMatmulDescCreate");
   functions.find(library.matmulDescDestroy, "cublasLtMatmulDescDestroy");
   functions.find(library.matmulDescSetAttribute, "cublasLtMatmulDescSetAttribute");

@@ -57,6 +57,7 @@ inline constexpr uint32_t kEpilogueSumsOfA = 256, kEpilogueSumsOfB = 512;
 struct Library {
   Status (*create)(Handle *);
   const char *(*getStatusString)(Status);
+  size_t (*getVersion)();
   Status (*matmulDescCreate)(OpDesc *, int, int);
   Status (*matmulDescDestroy)(OpDesc);
   Status (*matmulDescSetAttribute)(OpDesc, int, const void *, size_t);

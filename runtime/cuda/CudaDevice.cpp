@@ -9,7 +9,10 @@
 #include "runtime/cuda/Products.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <set>
+#include <utility>
 
 namespace stow::cuda {
 
@@ -41,6 +44,15 @@ int chooseGpu(const Driver &driver, int64_t number) {
   driver.require(driver.deviceGet(&device, static_cast<int>(number)), "choosing the GPU");
   return device;
 }
+
+std::string nameOfCommands(const Program &program, size_t graph) {
+  return concat("the ", program.graphs[graph].commands.size(), " commands of graph '",
+                program.graphs[graph].name(), "'");
+}
+
+/// What a library is asked for where one of several kernels is chosen, and for how long those of a program are timed.
+constexpr int kMostAlternatives = 8;
+constexpr int kMostTuningSeconds = 10;
 
 } // namespace
 
@@ -154,6 +166,17 @@ std::vector<std::string> CudaDevice::notes() const {
     all.push_back(concat("cuBLASLt has nothing for ", split.count, " of the products", split.words,
                          " (first ", split.first,
                          "): product and kernel run one after the other instead"));
+  if (goneAlgorithms > 0)
+    all.push_back(concat(goneAlgorithms,
+                         " of the algorithms that the checkpoint names are not among "
+                         "cuBLASLt's first ",
+                         kMostAlternatives, " here: ",
+                         options.algorithms.tuning == Algorithms::Tuning::Load
+                             ? "they were timed anew"
+                             : "its first run instead; --autotune=load times them anew"));
+  if (untimed > 0)
+    all.push_back(concat("timing algorithms ended after ", kMostTuningSeconds, " s: ", untimed,
+                         " calls run the library's first"));
   for (const BoundGraph &graph : graphs)
     for (const BoundCommand &command : graph.commands)
       command.eachCall([&](const LibraryCall &call) {
@@ -178,8 +201,9 @@ void CudaDevice::release() {
   for (Stream made : {stream, copies})
     if (made)
       driver.streamSynchronize(made);
-  if (arrived)
-    driver.eventDestroy(arrived);
+  for (Event event : {arrived, timing[0], timing[1]})
+    if (event)
+      driver.eventDestroy(event);
   for (BoundGraph &graph : graphs) {
     if (graph.roomsAreFree)
       driver.eventDestroy(graph.roomsAreFree);
@@ -376,11 +400,12 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
                 (memoryOfArena->isTaken() ? options.arenaBytes : memoryOfArena->rehearsalBytes());
   for (size_t i = 0; i < graphs.size(); ++i)
     if (!graphs[i].commands.empty())
-      capture(graphs[i], concat("the ", graphs[i].commands.size(), " commands of graph '",
-                                program.graphs[i].name(), "'"));
+      capture(graphs[i], nameOfCommands(program, i));
   driver.require(driver.streamSynchronize(stream), "bringing the graphs to the GPU");
   memory.graphs = inUse() - before;
   takeArena();
+  if (alternativesAsked() > 1)
+    chooseAlgorithms(program);
   outside.fixed = 3 * options.stagingBytes + mostReadbackBytes;
 }
 
@@ -393,6 +418,78 @@ void CudaDevice::rehearse() {
     return;
   takeArena();
   placeArena();
+}
+
+int CudaDevice::alternativesAsked() const {
+  const Algorithms &asked = options.algorithms;
+  const bool isTuned = asked.tuning == Algorithms::Tuning::Load ||
+                       (asked.tuning == Algorithms::Tuning::None && !asked.chosen.empty());
+  return isTuned ? kMostAlternatives : 1;
+}
+
+/// Of the alternative at hand, in the arena as it is.
+double CudaDevice::secondsOf(LibraryCall &call) {
+  constexpr int kRuns = 3;
+  call.submit(stream); // brings its operands into the caches, as far as they go
+  driver.require(driver.eventRecord(timing[0], stream), "recording an event");
+  for (int i = 0; i < kRuns; ++i)
+    call.submit(stream);
+  driver.require(driver.eventRecord(timing[1], stream), "recording an event");
+  driver.require(driver.eventSynchronize(timing[1]), "timing a library's call");
+  float milliseconds = 0;
+  driver.require(driver.eventElapsedTime(&milliseconds, timing[0], timing[1]),
+                 "timing a library's call");
+  return 1e-3 * milliseconds / kRuns;
+}
+
+size_t CudaDevice::fastestOf(LibraryCall &call) {
+  size_t fastest = 0;
+  double least = 0;
+  for (size_t i = 0; i < call.alternatives(); ++i) {
+    call.choose(i);
+    const double seconds = secondsOf(call);
+    if (i == 0 || seconds < least)
+      fastest = i, least = seconds;
+  }
+  return fastest;
+}
+
+/// Those of an earlier run, and with --autotune=load the fastest for each question that it has no answer to. Graphs are
+/// captured anew where another kernel than the library's first runs.
+void CudaDevice::chooseAlgorithms(const Program &program) {
+  const auto start = std::chrono::steady_clock::now();
+  const bool isTiming = options.algorithms.tuning == Algorithms::Tuning::Load;
+  for (Event &event : timing)
+    driver.require(driver.eventCreate(&event, 0), "making an event");
+  if (options.algorithms.tuning != Algorithms::Tuning::Off)
+    tuned = Tuned(options.algorithms.chosen);
+  std::set<std::string> gone;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    bool changes = false;
+    for (const BoundCommand &command : graphs[i].commands)
+      command.eachCall([&](LibraryCall &call) {
+        if (call.question().empty())
+          return;
+        if (tuned.knows(call) && !tuned.apply(call)) {
+          gone.insert(call.question());
+          tuned.forget(call);
+        }
+        const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+        if (isTiming && !tuned.knows(call) && taken.count() < kMostTuningSeconds) {
+          tuned.take(call, fastestOf(call));
+          tuned.apply(call);
+        }
+        untimed += isTiming && !tuned.knows(call);
+        changes |= call.chosenAlternative() != 0;
+      });
+    if (!changes || graphs[i].commands.empty())
+      continue;
+    driver.require(driver.streamSynchronize(stream), "timing the libraries' calls");
+    driver.graphExecDestroy(std::exchange(graphs[i].executable, nullptr));
+    capture(graphs[i], nameOfCommands(program, i));
+  }
+  goneAlgorithms = gone.size();
+  driver.require(driver.streamSynchronize(stream), "bringing the graphs to the GPU");
 }
 
 void CudaDevice::bindRooms(const GraphProgram &graph, BoundGraph &bound) {
@@ -412,7 +509,20 @@ void CudaDevice::bindRooms(const GraphProgram &graph, BoundGraph &bound) {
 void CudaDevice::warmUp() {
   for (const BoundGraph &graph : graphs)
     for (const BoundCommand &command : graph.commands)
-      command.eachCall([&](LibraryCall &call) { call.submit(stream); });
+      command.eachCall([&](LibraryCall &call) {
+        for (size_t i = call.alternatives(); i-- > 0;) { // the first is chosen in the end
+          call.choose(i);
+          try {
+            call.submit(stream);
+          } catch (const DeviceLost &) {
+            throw;
+          } catch (const Error &) {
+            if (i == 0)
+              throw;
+            call.drop(i);
+          }
+        }
+      });
   driver.require(driver.streamSynchronize(stream), "the first run of the libraries' calls");
 }
 
@@ -446,7 +556,7 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
   else if (isProduct(command) && !command.parts.empty())
     bindEpilogue(command, program, bound);
   else if (isProduct(command))
-    bound.call = bindProduct(command, arena);
+    bound.call = bindProduct(command, arena, alternativesAsked());
   else if (isConvolution(command))
     bound.call = bindConvolution(command, chip, arena);
   else
@@ -457,7 +567,7 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
 
 /// In one call, or in the parts that the program has of it, where the library has no such call.
 void CudaDevice::bindEpilogue(const Command &command, const Program &program, BoundCommand &bound) {
-  bound.call = bindProductIfAny(command, arena);
+  bound.call = bindProductIfAny(command, arena, alternativesAsked());
   if (bound.call)
     return;
   for (const Command &part : command.parts)

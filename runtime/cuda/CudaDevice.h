@@ -19,6 +19,7 @@
 
 #include "runtime/cuda/DeviceArena.h"
 #include "runtime/cuda/LibraryCall.h"
+#include "runtime/cuda/Tuned.h"
 #include "runtime/device/Device.h"
 
 #include <array>
@@ -44,6 +45,7 @@ public:
   OutsideMemory outsideMemory() const override { return outside; }
   std::optional<DriverMemory> driverMemory() const override;
   std::vector<std::string> notes() const override;
+  std::string algorithms() const override { return tuned.text(); }
 
 private:
   char *stage(Bytes offset, Bytes bytes) override;
@@ -104,6 +106,10 @@ private:
   void bringArrivals();
   void bindRooms(const GraphProgram &graph, BoundGraph &bound);
   BoundCommand bindCommand(const Command &command, const Program &program);
+  void chooseAlgorithms(const Program &program);
+  double secondsOf(LibraryCall &call);
+  size_t fastestOf(LibraryCall &call);
+  int alternativesAsked() const;
   void bindEpilogue(const Command &command, const Program &program, BoundCommand &bound);
   BoundCommand bindKernel(const Command &command, const Program &program);
   void warmUp();
@@ -145,6 +151,9 @@ private:
   int multiprocessors = 1;
   std::vector<BoundGraph> graphs;
   std::vector<SplitProducts> splitProducts;
+  Tuned tuned;
+  std::array<Event, 2> timing = {};
+  size_t goneAlgorithms = 0, untimed = 0; ///< of an earlier run; for want of time
   OutsideMemory outside;
   DriverMemory memory; ///< but for what is in use now
 };

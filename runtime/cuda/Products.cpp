@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <span>
 #include <vector>
 
 namespace stow::cuda {
@@ -142,10 +144,23 @@ public:
                                    kWorkspaceAlignment, " bytes, found it at offset ",
                                    command.workspaceOffset, " of the arena"));
     words = wordsOf(epilogue);
+    asked += concat(",", flag("tf32") ? 1 : 0, ",", isAdded ? 1 : 0, ",",
+                    static_cast<int>(epilogue.function), ",", epilogue.bias ? 1 : 0, ",",
+                    epilogue.summed ? static_cast<int>(*epilogue.summed) : -1, ",", workspaceBytes,
+                    ",", alignment);
   }
 
-  /// Asks the library for an algorithm. False where it has none.
-  bool choose();
+  /// Asks the library for up to `most` algorithms. False where it has none.
+  bool ask(int most);
+
+  size_t alternatives() const override { return algorithms.size(); }
+  void choose(size_t alternative) override { chosen = alternative; }
+  size_t chosenAlternative() const override { return chosen; }
+  void drop(size_t alternative) override {
+    algorithms.erase(algorithms.begin() + static_cast<std::ptrdiff_t>(alternative));
+  }
+  std::string alternative(size_t number) const override;
+  std::string question() const override { return asked; }
 
   /// For errors.
   std::string nothingFound() const {
@@ -170,7 +185,7 @@ public:
       lt.require(lt.matmul(lt.handle, operation, &one, at(offsets, 1), first, at(offsets, 0),
                            second, &beta,
                            reinterpret_cast<void *>(added + static_cast<Address>(offsets[2])),
-                           third, at(offsets, 2), third, &algorithm,
+                           third, at(offsets, 2), third, &algorithms[chosen],
                            reinterpret_cast<void *>(workspace), workspaceBytes, stream),
                  title);
   }
@@ -206,6 +221,8 @@ private:
     lt.require(lt.matrixLayoutCreate(&desc, dataType(type, title), static_cast<uint64_t>(rows),
                                      static_cast<uint64_t>(columns), leading),
                title);
+    asked += concat(asked.empty() ? "" : ",", nameOf(type), ",", rows, "x", columns, ",", leading,
+                    ",", transpose != 0 && !isByColumns ? 1 : 0, ",", batch.count, ",", step);
     const auto count = static_cast<int32_t>(batch.count);
     lt.require(lt.matrixLayoutSetAttribute(desc, kBatchCount, &count, sizeof count), title);
     lt.require(lt.matrixLayoutSetAttribute(desc, kBatchStride, &step, sizeof step), title);
@@ -283,17 +300,19 @@ private:
   bool isAdded = false;
   Address added = 0;                   ///< what the product is added to; else the result
   uint32_t alignment = kMostAlignment; ///< of every address that is given to the library
-  Algorithm algorithm = {};
+  std::vector<Algorithm> algorithms;
+  size_t chosen = 0;
+  std::string asked; ///< all that the library's answer depends on
 };
 
-bool BoundProduct::choose() {
-  const std::string asked = title + words;
+bool BoundProduct::ask(int most) {
   Preference preference = nullptr;
-  lt.require(lt.matmulPreferenceCreate(&preference), asked);
-  const uint64_t most = workspaceBytes;
-  Heuristic found = {};
+  lt.require(lt.matmulPreferenceCreate(&preference), title + words);
+  const uint64_t scratch = workspaceBytes;
+  std::vector<Heuristic> found(static_cast<size_t>(most));
   int count = 0;
-  Status status = lt.matmulPreferenceSetAttribute(preference, kMaxWorkspace, &most, sizeof most);
+  Status status =
+      lt.matmulPreferenceSetAttribute(preference, kMaxWorkspace, &scratch, sizeof scratch);
   if (status == 0)
     status = lt.matmulPreferenceSetAttribute(preference, kReductionSchemes, &kReduceInComputeType,
                                              sizeof kReduceInComputeType);
@@ -302,26 +321,40 @@ bool BoundProduct::choose() {
       status = lt.matmulPreferenceSetAttribute(preference, side, &alignment, sizeof alignment);
   if (status == 0)
     status = lt.matmulAlgoGetHeuristic(lt.handle, operation, first, second, third, third,
-                                       preference, 1, &found, &count);
+                                       preference, most, found.data(), &count);
   lt.matmulPreferenceDestroy(preference);
   if (status != kNotSupported)
-    lt.require(status, asked);
-  algorithm = found.algorithm;
-  return status == 0 && count > 0 && found.state == 0;
+    lt.require(status, title + words);
+  for (const Heuristic &one : std::span(found).first(static_cast<size_t>(status == 0 ? count : 0)))
+    if (one.state == 0)
+      algorithms.push_back(one.algorithm);
+  return !algorithms.empty();
+}
+
+/// The bytes that describe it, which hold for the library's version.
+std::string BoundProduct::alternative(size_t number) const {
+  std::string text = concat(lt.getVersion(), ":");
+  char digits[20];
+  for (uint64_t word : algorithms[number].data) {
+    std::snprintf(digits, sizeof digits, "%llx.", static_cast<unsigned long long>(word));
+    text += digits;
+  }
+  text.pop_back();
+  return text;
 }
 
 } // namespace
 
-std::unique_ptr<LibraryCall> bindProduct(const Command &command, Address arena) {
+std::unique_ptr<LibraryCall> bindProduct(const Command &command, Address arena, int most) {
   auto product = std::make_unique<BoundProduct>(command, arena);
-  if (!product->choose())
+  if (!product->ask(most))
     throw Error::badInput(product->nothingFound());
   return product;
 }
 
-std::unique_ptr<LibraryCall> bindProductIfAny(const Command &command, Address arena) {
+std::unique_ptr<LibraryCall> bindProductIfAny(const Command &command, Address arena, int most) {
   auto product = std::make_unique<BoundProduct>(command, arena);
-  if (!product->choose())
+  if (!product->ask(most))
     return nullptr;
   return product;
 }

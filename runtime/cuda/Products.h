@@ -14,9 +14,10 @@ namespace stow::cuda {
 /// of runtime/cuda/ProductEpilogue.h, sums of a factor's rows among them, to the arena at `arena`. Its algorithm is chosen now, by cuBLASLt's
 /// heuristics, within the planned scratch. Throws Error(BadInput) naming the node where cuBLASLt is missing
 /// or has nothing for these operands.
-std::unique_ptr<LibraryCall> bindProduct(const Command &command, Address arena);
+/// `most`: alternatives that it asks for.
+std::unique_ptr<LibraryCall> bindProduct(const Command &command, Address arena, int most = 1);
 
 /// The same of a command that has another form; null where cuBLASLt has nothing for these operands.
-std::unique_ptr<LibraryCall> bindProductIfAny(const Command &command, Address arena);
+std::unique_ptr<LibraryCall> bindProductIfAny(const Command &command, Address arena, int most = 1);
 
 } // namespace stow::cuda

@@ -38,6 +38,7 @@ public:
   std::optional<DriverMemory> driverMemory() const override { return inner->driverMemory(); }
   std::optional<SlowTraffic> slowTraffic() const override { return inner->slowTraffic(); }
   std::vector<std::string> notes() const override { return inner->notes(); }
+  std::string algorithms() const override { return inner->algorithms(); }
 
 private:
   char *stage(Bytes offset, Bytes bytes) override;

@@ -38,6 +38,14 @@ struct SlowMemoryOptions {
   CopyPace pace = {};
 };
 
+/// Which of the kernels that a library has for a call run, on devices whose libraries have several.
+struct Algorithms {
+  /// None: nobody has said. Off: the first that the library names. Load: the fastest, as timed by bind().
+  enum class Tuning : uint8_t { None, Off, Load } tuning = Tuning::None;
+  std::string chosen =
+      {}; ///< what Device::algorithms() said in an earlier run, to be taken again unless Off
+};
+
 /// What a device has to know to take its memory.
 struct DeviceOptions {
   Bytes arenaBytes = 0;
@@ -49,6 +57,7 @@ struct DeviceOptions {
   /// Which GPU, by the order of its driver; none: the first. A device that is none refuses it.
   std::optional<int64_t> gpu = {};
   Bytes slowBytes = 0; ///< of slow memory; 0: nothing travels
+  Algorithms algorithms = {};
 };
 
 /// What becomes of buffers that die.
@@ -174,6 +183,9 @@ public:
   /// Seconds that copy `copy` of a graph (SlowCopies.h) took when it was done last, beside the commands that
   /// ran meanwhile; asked after a run of that graph.
   virtual double copySeconds(size_t graph, size_t copy) const { return 0; }
+
+  /// Which algorithms bind() has chosen by timing, or taken from an earlier run; empty where it has chosen none.
+  virtual std::string algorithms() const { return {}; }
 
   /// In what the bound commands are not as planned, and what a user should know of the slow memory, a sentence each.
   virtual std::vector<std::string> notes() const { return {}; }

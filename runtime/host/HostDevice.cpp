@@ -37,6 +37,10 @@ struct Reading {
 } // namespace
 
 HostDevice::HostDevice(const DeviceOptions &options) : Device(options), arena(options.arenaBytes) {
+  if (options.algorithms.tuning != Algorithms::Tuning::None)
+    throw Error::badInput(
+        "--autotune chooses among the kernels of a GPU's libraries, and this program "
+        "was compiled for the processor; leave it out");
   if (options.gpu)
     throw Error::badInput(concat("GPU ", *options.gpu,
                                  " is asked for, and this program was compiled for the processor; "

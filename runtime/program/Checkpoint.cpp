@@ -14,6 +14,9 @@ namespace {
 
 constexpr const char *formatName = "stowage-checkpoint-1";
 
+/// There where a run has chosen some.
+constexpr const char *algorithmsKey = "algorithms";
+
 std::string exact(double value) {
   char text[40];
   std::snprintf(text, sizeof(text), "%.17g", value);
@@ -102,6 +105,8 @@ void CheckpointWriter::save(const RunState &run) {
       {"total_steps", std::to_string(run.rate.totalSteps)},
   };
   Device &device = executor.device();
+  if (std::string algorithms = device.algorithms(); !algorithms.empty())
+    metadata[algorithmsKey] = std::move(algorithms);
   writeSafetensors(filePath, entries, metadata, [&](size_t index, Bytes begin) {
     const Operand &place = tensors[index]->place;
     const Bytes rest = elementCount(place.shape) * sizeOf(place.dtype) - begin;
@@ -138,6 +143,11 @@ RunState readRunState(const SafetensorsFile &file, const Program &program, Saved
   run.rate.totalSteps = metadata.count("total_steps", 0);
   run.rate.stepsPerEpoch = std::max<int64_t>(stepsPerEpoch(program, run.rows), 1);
   return run;
+}
+
+std::string savedAlgorithms(const SafetensorsFile &file) {
+  const auto found = file.metadata().find(algorithmsKey);
+  return found == file.metadata().end() ? "" : found->second;
 }
 
 } // namespace stow

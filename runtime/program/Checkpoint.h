@@ -51,4 +51,7 @@ enum class SavedBatch : uint8_t { Same, Any };
 RunState readRunState(const SafetensorsFile &file, const Program &program,
                       SavedBatch batch = SavedBatch::Same);
 
+/// Which algorithms the run that wrote `file` had chosen; empty where it had not.
+std::string savedAlgorithms(const SafetensorsFile &file);
+
 } // namespace stow

@@ -38,6 +38,7 @@ struct EvalOptions {
   RunCheck check = RunCheck::None;
   SlowMemoryOptions slow;
   std::optional<int64_t> gpu;
+  Algorithms algorithms;
   bool allowNonFinite = false;
   std::optional<std::string> profile;
   ProfileFormat profileFormat = ProfileFormat::Json;
@@ -76,6 +77,15 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
               "the GPU to run on, by its driver's order (default: 0); refused by programs for the "
               "host",
               [&](const std::string &text) { options.gpu = parseCount("gpu", text, 0); });
+  flags.value("autotune", "WHEN",
+              "load: time the kernels that a GPU's libraries have for each matrix product when the "
+              "program is loaded, and take the fastest; off: the first (default: off, and what a "
+              "resumed run took)",
+              [&](const std::string &text) {
+                options.algorithms.tuning = oneOf(text, {"off", "load"}, "time", "--autotune") == 0
+                                                ? Algorithms::Tuning::Off
+                                                : Algorithms::Tuning::Load;
+              });
   flags.flag("poison", "overwrite every buffer when it dies (finds planning errors)",
              [&] { options.poison = true; });
   flags.value(
@@ -245,8 +255,8 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
   requireShapes(program, *samples);
   const WeightFiles weights(options.weights);
   const Restoration restoration(program, weights, Restore::Parameters);
-  const ExecutorOptions run{options.threads, options.poison, options.check, options.slow,
-                            options.gpu};
+  const ExecutorOptions run{options.threads, options.poison, options.check,
+                            options.slow,    options.gpu,    options.algorithms};
   if (const std::string flag = flagOfCopies(run); isStill && !flag.empty())
     throw Error::badInput(flag + " is about buffers that travel to slow memory, and in an "
                                  "evaluation of this program none does; leave the flag out");

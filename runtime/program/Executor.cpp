@@ -139,7 +139,8 @@ std::unique_ptr<Device> open(const Program &program, int64_t threads,
                                  threads,
                                  slowMemoryOf(program, given),
                                  given.gpu,
-                                 program.slowBytes};
+                                 program.slowBytes,
+                                 given.algorithms};
   auto openIt = [&](const DeviceOptions &wanted) { return openDevice(program.target, wanted); };
   if (given.check == RunCheck::Canaries)
     return std::make_unique<CheckedDevice>(options, openIt);

@@ -40,6 +40,7 @@ struct ExecutorOptions {
   /// of copies goes before its time.
   SlowMemoryOptions slow = {};
   std::optional<int64_t> gpu = {}; ///< as DeviceOptions has it
+  Algorithms algorithms = {};
 };
 
 /// The flag of `options` that says something of copies to slow memory; empty: none.

@@ -122,6 +122,15 @@ private:
   int64_t skippedSteps = 0; ///< by loss scaling, before the step at hand
 };
 
+/// Those of the run that goes on.
+static Algorithms algorithmsOf(const TrainOptions &options,
+                               const std::optional<WeightFiles> &resumed) {
+  Algorithms algorithms = options.algorithms;
+  if (resumed)
+    algorithms.chosen = savedAlgorithms(resumed->file());
+  return algorithms;
+}
+
 TrainingRun::TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options)
     : program(program), options(options), dataFile(options.data), fitting(fittingOf(program)) {
   // What can be wrong with the request is found before the arena is touched.
@@ -146,9 +155,9 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     restoration.emplace(program, *resumed, Restore::Everything);
   if (options.initFrom)
     restoration.emplace(program, weights.emplace(*options.initFrom), Restore::Parameters);
-  executor.emplace(
-      program, image,
-      ExecutorOptions{options.threads, options.poison, options.check, options.slow, options.gpu});
+  executor.emplace(program, image,
+                   ExecutorOptions{options.threads, options.poison, options.check, options.slow,
+                                   options.gpu, algorithmsOf(options, resumed)});
   giveState(*executor, restoration, state.seed, options.quiet);
 
   step.emplace(*executor);

@@ -31,6 +31,7 @@ struct TrainOptions {
   RunCheck check = RunCheck::None;
   SlowMemoryOptions slow;
   std::optional<int64_t> gpu; ///< as DeviceOptions has it
+  Algorithms algorithms;      ///< those of a resumed run are its checkpoint's
   bool quiet = false;
   std::optional<std::string>
       profile; ///< print where the time goes; not empty: write a file there too

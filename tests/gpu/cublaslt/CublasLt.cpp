@@ -95,7 +95,30 @@ struct Work {
   uint64_t aAt, bAt, cAt, dAt, scratchAt;
   size_t scratchBytes;
   float alpha, beta;
+  uint64_t algorithm; ///< its number
 };
+
+/// Where an algorithm has its number, behind scratch and alignments.
+constexpr size_t kNumber = 5;
+
+/// What the stand-in for libcuda offers.
+template <typename Function> Function driverFunction(const char *name) {
+  static void *driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+  return reinterpret_cast<Function>(driver ? dlsym(driver, name) : nullptr);
+}
+
+/// STANDIN_CUBLASLT_ALGORITHMS=30,10,20: how long each algorithm for any product takes, in the order in which they are named; -1: it
+/// fails when it is to run.
+std::vector<double> microseconds() {
+  std::vector<double> all;
+  const char *text = std::getenv("STANDIN_CUBLASLT_ALGORITHMS");
+  for (const char *at = text ? text : "0"; *at != 0; at += *at == ',') {
+    char *end = nullptr;
+    all.push_back(std::strtod(at, &end));
+    at = end;
+  }
+  return all;
+}
 
 void *place(uint64_t address, size_t bytes, const char *what) {
   static auto *find =
@@ -265,6 +288,8 @@ void run(void *data) {
     sumFactor(work);
   multiply(work);
   overwriteScratch(work);
+  if (auto *pass = driverFunction<decltype(&standinPass)>("standinPass"))
+    pass(1e-6 * microseconds().at(work.algorithm));
 }
 
 /// True when the library takes the epilogue with a result like `d`, by cublasLt.h: a bias has D's type; a
@@ -341,6 +366,8 @@ STANDIN cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
   *handle = reinterpret_cast<cublasLtHandle_t>(&any);
   return CUBLAS_STATUS_SUCCESS;
 }
+
+STANDIN size_t cublasLtGetVersion() { return 130100; }
 
 STANDIN const char *cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS         ? "success"
@@ -452,13 +479,15 @@ STANDIN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     return CUBLAS_STATUS_NOT_SUPPORTED;
   if (requested < 1 || !fits(*of(operation), *of(a), *of(b), *of(d)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  results[0] = {};
-  // All scratch that it may have, so that a run with less is caught.
-  results[0].workspaceSize = of(preference)->workspace;
-  results[0].algo.data[0] = of(preference)->workspace;
-  for (int side = 0; side < 4; ++side)
-    results[0].algo.data[1 + side] = of(preference)->alignment[side];
-  *count = 1;
+  for (; *count < std::min<int>(requested, static_cast<int>(microseconds().size())); ++*count) {
+    cublasLtMatmulHeuristicResult_t &result = results[*count] = {};
+    // All scratch that it may have, so that a run with less is caught.
+    result.workspaceSize = of(preference)->workspace;
+    result.algo.data[0] = of(preference)->workspace;
+    for (int side = 0; side < 4; ++side)
+      result.algo.data[1 + side] = of(preference)->alignment[side];
+    result.algo.data[kNumber] = static_cast<uint64_t>(*count);
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -479,13 +508,15 @@ STANDIN cublasStatus_t cublasLtMatmul(
       sumsOverlap(*of(operation), *of(dDesc), *of(cDesc), c) ||
       sumsOverlap(*of(operation), *of(dDesc), *of(dDesc), d))
     return CUBLAS_STATUS_INVALID_VALUE;
+  if (microseconds().at(algo->data[kNumber]) < 0)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   // A captured product runs any number of times: its description lives as long as the process.
   static std::vector<std::unique_ptr<Work>> all;
-  all.push_back(std::make_unique<Work>(
-      Work{*of(operation), *of(aDesc), *of(bDesc), *of(dDesc), reinterpret_cast<uint64_t>(a),
-           reinterpret_cast<uint64_t>(b), reinterpret_cast<uint64_t>(c),
-           reinterpret_cast<uint64_t>(d), reinterpret_cast<uint64_t>(workspace), workspaceBytes,
-           *static_cast<const float *>(alpha), *static_cast<const float *>(beta)}));
+  all.push_back(std::make_unique<Work>(Work{
+      *of(operation), *of(aDesc), *of(bDesc), *of(dDesc), reinterpret_cast<uint64_t>(a),
+      reinterpret_cast<uint64_t>(b), reinterpret_cast<uint64_t>(c), reinterpret_cast<uint64_t>(d),
+      reinterpret_cast<uint64_t>(workspace), workspaceBytes, *static_cast<const float *>(alpha),
+      *static_cast<const float *>(beta), algo->data[kNumber]}));
   static auto *launch = reinterpret_cast<decltype(&cuLaunchHostFunc)>(
       dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuLaunchHostFunc"));
   return launch(reinterpret_cast<CUstream>(stream), run, all.back().get()) == CUDA_SUCCESS

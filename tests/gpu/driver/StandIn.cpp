@@ -112,4 +112,6 @@ STANDIN_API void *standinHostPointer(uint64_t address, uint64_t bytes) {
   return driver.memory->host(address, bytes);
 }
 
+STANDIN_API void standinPass(double seconds) { Driver::get().now += seconds; }
+
 STANDIN_API void standinReset(void) { Driver::get().reset(); }

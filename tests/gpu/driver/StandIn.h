@@ -67,6 +67,8 @@ void standinProvidePtx(const void *cubin, size_t bytes, const char *ptx);
 /* Where the device's bytes lie on the host, for stand-ins of libraries; null: they are not inside one
  * allocation. Call it only inside a host function of the stream (cuLaunchHostFunc). */
 void *standinHostPointer(uint64_t address, uint64_t bytes);
+/* Lets simulated time pass, for stand-ins of libraries: inside a host function of the stream. */
+void standinPass(double seconds);
 /* Forgets everything: contexts, memory, failures, counters; reads the environment again. */
 void standinReset(void);
 

@@ -199,6 +199,7 @@ TEST(HeadersTest, ResultsAfterWhichAContextIsLost) {
 #if __has_include(<cublasLt.h>)
 CALLED_AS(cublaslt::Library::create, cublasLtCreate);
 CALLED_AS(cublaslt::Library::getStatusString, cublasLtGetStatusString);
+CALLED_AS(cublaslt::Library::getVersion, cublasLtGetVersion);
 CALLED_AS(cublaslt::Library::matmulDescCreate, cublasLtMatmulDescCreate);
 CALLED_AS(cublaslt::Library::matmulDescDestroy, cublasLtMatmulDescDestroy);
 CALLED_AS(cublaslt::Library::matmulDescSetAttribute, cublasLtMatmulDescSetAttribute);
