@@ -36,9 +36,14 @@ struct Update {
 
 bool isNumber(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements() == 1; }
 
-/// True for a map whose tensors, numbers aside, lie alike and whose results are new state.
+size_t addressesOf(MapOp map) { return map->getNumOperands() + map->getNumResults(); }
+
+/// True for a map whose tensors, numbers aside, lie alike and whose results are new state. One that sums the gradients of
+/// many uses of its parameter may have more addresses than a launch of several.
 bool isSmallUpdate(func::FuncOp graph, MapOp map) {
   auto type = cast<RankedTensorType>(map.getResult(0).getType());
+  if (addressesOf(map) > kMostAddresses)
+    return false;
   if (type.getNumElements() > kMostGatheredElements || type.getNumElements() < 2 ||
       layoutOf(type).pitch)
     return false;
@@ -114,7 +119,7 @@ private:
       std::vector<Update> together, rest;
       size_t addresses = 0;
       for (const Update &update : waiting) {
-        const size_t own = update.op->getNumOperands() + update.op->getNumResults();
+        const size_t own = addressesOf(update.op);
         const bool joins = update.stands <= point && addresses + own <= kMostAddresses;
         addresses += joins ? own : 0;
         (joins ? together : rest).push_back(update);
