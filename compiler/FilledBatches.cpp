@@ -89,6 +89,7 @@ bool fillsBatches(MLIRContext &context, const CompileOptions &options, StepVaria
   if (variant.batches != 1)
     return false;
   variant.lossChunks = variant.rowChunks = 1;
+  variant.awayPercent = 0;
   variant.eightBitPercent = 0;
   auto stepAt = [&](std::optional<int64_t> samples) {
     variant.samples = samples;

@@ -14,6 +14,7 @@
 #include "runtime/host/Outside.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -58,13 +59,27 @@ BudgetOptions withRefusedPath(BudgetOptions planning, const CompileOptions &opti
 } // namespace
 
 Bytes outsideOfCopies(ModuleOp placed, const CompileOptions &options) {
-  Bytes bytes = 0;
+  Bytes bytes = 0, stateBytes = 0;
   int64_t copies = 0;
+  llvm::StringMap<Bytes> states; // by name: of several graphs
   placed.walk([&](CopyOutOp out) {
+    if (sendsState(out))
+      return;
     bytes += copiedBytes(out);
     ++copies;
   });
-  return copies > 0 && !options.outside ? host::slowMemoryBytes(bytes, copies) : 0;
+  for (auto graph : placed.getOps<func::FuncOp>())
+    for (BlockArgument argument : graph.getArguments())
+      if (RankedTensorType type = slowStateOf(argument))
+        if (states
+                .try_emplace(graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr)
+                                 .getValue(),
+                             storedBytesOf(type))
+                .second)
+          stateBytes += storedBytesOf(type);
+  return copies + states.size() > 0 && !options.outside
+             ? host::slowMemoryBytes(bytes, copies, stateBytes, states.size())
+             : 0;
 }
 
 StepVariant askedVariant(MLIRContext &context, const CompileOptions &options) {

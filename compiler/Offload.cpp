@@ -83,6 +83,18 @@ void addOffloadFlags(CommandLine &line, OffloadOptions &options) {
              "computed again: a "
              "folder on a disk (default: none)",
              [&](const std::string &text) { options.folder = text == "none" ? "" : text; });
+  line.value("offload-state", "none|optimizer|auto",
+             "what lies in --offload from step to step: what the optimizer keeps, fetched for its "
+             "update and sent back; auto: as little of it as fits the budget, the largest first "
+             "(default: none)",
+             [&](const std::string &text) {
+               if (text != "none" && text != "optimizer" && text != "auto")
+                 throw Error::badInput("--offload-state=" + text +
+                                       ": expected none, optimizer or auto");
+               options.statePercent = text == "none"        ? std::optional<int64_t>(0)
+                                      : text == "optimizer" ? std::optional<int64_t>(100)
+                                                            : std::nullopt;
+             });
   line.value("offload-bandwidth", "OUT,IN",
              "gigabytes a second that copies to and from --offload are taken to pass, and perhaps "
              "the microseconds of a copy: 1.2,2.5,150 (default: measured in the folder, now)",
@@ -96,10 +108,11 @@ void addOffloadFlags(CommandLine &line, OffloadOptions &options) {
 
 void checkOffload(const OffloadOptions &options, const std::string &target, bool isRun) {
   if (!options.isAsked()) {
-    if (options.speed || options.capacity)
-      throw Error::badInput(
-          std::string(options.speed ? "--offload-bandwidth" : "--offload-capacity") +
-          " is about --offload=FOLDER; give one");
+    if (options.speed || options.capacity || options.statePercent != 0)
+      throw Error::badInput(std::string(options.speed      ? "--offload-bandwidth"
+                                        : options.capacity ? "--offload-capacity"
+                                                           : "--offload-state") +
+                            " is about --offload=FOLDER; give one");
     return;
   }
   if (target != "host")

@@ -16,13 +16,15 @@ struct OffloadOptions {
   /// The two directions as --offload-bandwidth has them; absent: as the folder is measured.
   std::optional<SlowMemory> speed;
   std::optional<Bytes> capacity; ///< absent: what is free in the folder
+  /// Of the optimizer's state so much lies there from step to step; absent: as little as the budget needs.
+  std::optional<int64_t> statePercent = 0;
   /// What plans are weighed with, once it was asked for: of these options and all copies of them.
   std::shared_ptr<std::optional<SlowMemory>> known = std::make_shared<std::optional<SlowMemory>>();
 
   bool isAsked() const { return !folder.empty(); }
 };
 
-/// Adds --offload, --offload-bandwidth and --offload-capacity.
+/// Adds --offload, --offload-state, --offload-bandwidth and --offload-capacity.
 void addOffloadFlags(CommandLine &line, OffloadOptions &options);
 
 /// Checks what the flags say together, and that the folder is there where something must be known of it: where bandwidth or

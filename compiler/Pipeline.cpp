@@ -7,6 +7,7 @@
 #include "compiler/ProgressLine.h"
 #include "compiler/TensorList.h"
 #include "ir/Stow.h"
+#include "ir/StowOffloadOps.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/expand/Passes.h"
 #include "passes/fission/Passes.h"
@@ -22,6 +23,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/InputFile.h"
 #include "runtime/base/LongWork.h"
+#include "runtime/format/SlowCopies.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -281,6 +283,25 @@ void addDeviceNote(ModuleOp module, const Backend &backend) {
   module->setAttr(kNotesAttr, builder.getArrayAttr(notes));
 }
 
+/// Lets so much of the optimizer's state lie in slow memory. Throws Error(BadInput) where that has no room for it.
+void sendStates(ModuleOp module, int64_t percent, const CompileOptions &options) {
+  SendStatesPassOptions send;
+  send.percent = percent;
+  runStage(module, "order",
+           [&](PassManager &manager) { manager.addPass(createSendStatesPass(send)); });
+  Bytes needed = 0;
+  for (auto graph : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : graph.getArguments())
+      if (RankedTensorType type = slowStateOf(argument))
+        needed += alignUp(storedBytesOf(type), kSlowAlignment);
+  const std::optional<SlowMemory> slow = slowMemoryOf(options.offload);
+  if (slow && needed > slow->capacity)
+    throw Error::badInput(absl::StrCat("--offload-state: the optimizer's state takes ",
+                                       formatBytesExact(needed), " of slow memory, and there are ",
+                                       formatBytesExact(slow->capacity),
+                                       "; name a folder with more room, or leave it out"));
+}
+
 } // namespace
 
 OwningOpRef<ModuleOp> modelOf(MLIRContext &context, const CompileOptions &options,
@@ -310,6 +331,8 @@ void makeStep(ModuleOp model, const CompileOptions &options, const StepVariant &
     return;
   timer.start("order");
   finishStep(model, options, backend);
+  if (variant.awayPercent.value_or(0) > 0)
+    sendStates(model, *variant.awayPercent, options);
 }
 
 void finishStep(ModuleOp step, const CompileOptions &options, const Backend &backend) {
@@ -326,6 +349,7 @@ StepVariant variantOf(const CompileOptions &options) {
   variant.rowChunks = options.rowChunks;
   variant.precision = options.precision;
   variant.eightBitPercent = options.eightBitPercent;
+  variant.awayPercent = options.offload.statePercent;
   return variant;
 }
 
@@ -341,6 +365,8 @@ OwningOpRef<ModuleOp> formOf(MLIRContext &context, const CompileOptions &options
 void refuseOpenAxes(const StepVariant &variant) {
   if (!variant.eightBitPercent)
     throw Error::badInput("--optimizer-state=auto is decided for one plan; give f32 or 8bit");
+  if (!variant.awayPercent)
+    throw Error::badInput("--offload-state=auto is decided for one plan; give none or optimizer");
   if (variant.lossChunks == kAny || variant.rowChunks == kAny)
     throw Error::badInput(std::string(variant.lossChunks == kAny ? "--loss" : "--row") +
                           "-chunks=auto is decided for one plan; give a number of pieces");

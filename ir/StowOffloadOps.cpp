@@ -1,6 +1,8 @@
 #include "ir/StowOffloadOps.h"
 #include "ir/OpGroup.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 using namespace mlir;
 
 #define GET_OP_CLASSES
@@ -20,6 +22,26 @@ RankedTensorType copyTokenType(MLIRContext *context) {
 }
 
 CopyOutOp copyOutOf(Value token) { return token.getDefiningOp<CopyOutOp>(); }
+
+RankedTensorType slowStateOf(Value token) {
+  auto argument = dyn_cast<BlockArgument>(token);
+  auto graph = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
+  auto type =
+      graph ? graph.getArgAttrOfType<TypeAttr>(argument.getArgNumber(), kSlowStateAttr) : nullptr;
+  return type ? dyn_cast<RankedTensorType>(type.getValue()) : RankedTensorType();
+}
+
+bool fetchesState(Operation *op) {
+  return isa<CopyInOp, AwaitInOp>(op) && isa<BlockArgument>(op->getOperand(0));
+}
+
+bool sendsState(Operation *op) {
+  if (auto await = dyn_cast<AwaitOutOp>(op))
+    op = await.getToken().getDefiningOp();
+  return isa_and_nonnull<CopyOutOp>(op) && llvm::any_of(op->getUsers(), [](Operation *user) {
+           return user->hasTrait<OpTrait::IsTerminator>();
+         });
+}
 
 Bytes copiedBytes(Operation *op) {
   if (auto out = dyn_cast<CopyOutOp>(op))
@@ -47,11 +69,12 @@ LogicalResult AwaitOutOp::verify() {
 
 LogicalResult CopyInOp::verify() {
   CopyOutOp out = copyOutOf(getToken());
-  if (!out) // C1
-    return emitOpError() << "expects the token of a copy out";
-  if (out.getX().getType() != getComing().getType())
-    return emitOpError() << "copies in " << getComing().getType() << " what was copied out as "
-                         << out.getX().getType();
+  const Type there = out ? Type(out.getX().getType()) : Type(slowStateOf(getToken()));
+  if (!there) // C1
+    return emitOpError() << "expects the token of a copy out, or state with " << kSlowStateAttr;
+  if (there != getComing().getType())
+    return emitOpError() << "copies in " << getComing().getType() << " what "
+                         << (out ? "was copied out as " : "lies in slow memory as ") << there;
   return success();
 }
 

@@ -5,7 +5,8 @@
 include "ir/StowBase.td"
 
 // A copy's bytes in slow memory, as a value: a tensor without elements, which takes no byte of the arena. It lives from
-// the copy out to the last await of a copy in, and so do the bytes that it stands for.
+// the copy out to the last await of a copy in, and so do the bytes that it stands for. State that lies in slow memory
+// (stow.slow_state on the argument) is a token as well; the one of the copy out that replaces it is returned.
 def Stow_CopyToken : StaticShapeTensorOf<[I8]>;
 
 // Copies and awaits are commands, but no arithmetic: none may run twice, or be left out because nothing reads it.
@@ -46,7 +47,7 @@ def Stow_CopyInOp : Stow_CopyOp<"copy_in"> {
   let summary = "Start a copy from slow memory";
   let description = [{
     From here to its one await nothing reads or writes `coming`. It starts behind the end of the copy out that made the token. C1: the
-    token is that of a copy out of a tensor of this type.
+    token is that of a copy out of a tensor of this type, or of state of this type.
     ```mlir
     %coming = stow.copy_in %token : (tensor<0xi8>) -> tensor<8x64xf32>
     ```

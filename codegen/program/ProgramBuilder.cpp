@@ -240,6 +240,10 @@ private:
     tensor.name = name;
     tensor.kind = bufferKindOf(kind);
     tensor.place = place(context, argument);
+    if (RankedTensorType type = slowStateOf(argument))
+      tensor.place = operandOf(
+          type, slowBeginOf(built.program.plan.arenaBytes) +
+                    context.graph.getArgAttrOfType<IntegerAttr>(index, kSlowOffsetAttr).getInt());
     tensor.saved = !context.graph.getArgAttr(index, kUnsavedAttr);
     if (auto numbers = quantizedNumbers(context.graph.getArgAttr(index, kQuantizedAttr)))
       tensor.quantized = QuantizedTensor{numbers->scheme, numbers->type.getShape().vec()};
@@ -325,6 +329,16 @@ private:
     return success();
   }
 
+  /// Where a copy reads or writes slow memory.
+  static Bytes slowOffsetOf(Operation *start) {
+    auto in = dyn_cast<CopyInOp>(start);
+    if (auto token = in ? dyn_cast<BlockArgument>(in.getToken()) : BlockArgument())
+      return cast<func::FuncOp>(start->getParentOp())
+          .getArgAttrOfType<IntegerAttr>(token.getArgNumber(), kSlowOffsetAttr)
+          .getInt();
+    return bytesAttr(in ? copyOutOf(in.getToken()) : start, kSlowOffsetAttr);
+  }
+
   /// The start of a copy between the arena and slow memory, or the await of one (runtime/format/SlowCopies.h).
   void buildCopy(Context &context, Operation *op, Command &command) {
     Operation *start = op;
@@ -347,9 +361,8 @@ private:
     command.operands = {place(context, buffer)};
     const auto next = static_cast<int64_t>(context.copies.size());
     command.ints["copy"] = {context.copies.try_emplace(start, next).first->second};
-    if (auto in = dyn_cast<CopyInOp>(start); isStart)
-      command.ints["slow_offset"] = {
-          bytesAttr(in ? copyOutOf(in.getToken()) : start, kSlowOffsetAttr)};
+    if (isStart)
+      command.ints["slow_offset"] = {slowOffsetOf(start)};
   }
 
   LogicalResult buildCommand(Context &context, ArrayRef<Operation *> ops, int64_t number,

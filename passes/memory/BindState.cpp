@@ -1,5 +1,6 @@
 // Binds new state values to the storage of the old ones: O(ops).
 #include "ir/StowKernelOps.h"
+#include "ir/StowOffloadOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 
@@ -121,7 +122,8 @@ private:
     if (!argument)
       return graph.emitError() << "state result " << name << " names no argument";
     Value value = operand.get();
-    if (value == argument)
+    if (value == argument ||
+        slowStateOf(argument)) // what is sent to slow memory has its place there
       return success();
     if (auto result = dyn_cast<OpResult>(value)) {
       Operation *producer = result.getOwner();
@@ -156,6 +158,7 @@ private:
 
 } // namespace
 void registerMemoryPasses() {
+  registerPass([] { return createSendStatesPass(); });
   registerPass(createBindStatePass);
   registerPass(createShareInPlacePass);
   registerPass([] { return createPackBuffersPass(); });

@@ -32,6 +32,8 @@ std::string nameOfOp(Operation *op) {
 /// The op that computed the bytes of a result: of what a copy brings, the one that made what was copied.
 Operation *makerOf(Operation *op) {
   while (auto in = dyn_cast_or_null<CopyInOp>(op)) {
+    if (fetchesState(op))
+      break;
     op = copyOutOf(in.getToken()).getX().getDefiningOp();
     if (auto await = dyn_cast_or_null<AwaitInOp>(op))
       op = await.getComing().getDefiningOp();
@@ -108,9 +110,12 @@ private:
   void describeCopies() {
     PlannedCopies copies;
     std::vector<Bytes> change(liveness.commandCount() + 1, 0);
+    for (BlockArgument argument : graph.getArguments())
+      if (RankedTensorType type = slowStateOf(argument))
+        change[0] += storedBytesOf(type);
     for (Operation &op : graph.getBody().front()) {
       (isa<CopyOutOp>(op) ? copies.bytesOut : copies.bytesIn) += copiedBytes(&op);
-      if (auto out = dyn_cast<CopyOutOp>(op)) {
+      if (auto out = dyn_cast<CopyOutOp>(op); out && !sendsState(out)) {
         const Storage &token = liveness.storages()[liveness.storageOf(out.getToken())];
         change[token.begin] += copiedBytes(&op);
         change[token.end] -= copiedBytes(&op);
@@ -224,6 +229,8 @@ private:
     case BufferKind::Frozen:
     case BufferKind::Statistic:
     case BufferKind::Optimizer:
+      if (RankedTensorType type = slowStateOf(storage.values.front()))
+        return absl::StrCat("lies in slow memory, ", storedBytesOf(type), " bytes");
       return "kept from step to step" + quantizedAs(storage);
     case BufferKind::Accumulator:
       return "kept from batch to batch";
@@ -241,6 +248,8 @@ private:
     for (Value value : storage.values) {
       if (auto out = value.getDefiningOp<CopyOutOp>())
         return absl::StrCat("stands for ", copiedBytes(out), " bytes in slow memory");
+      if (Operation *op = value.getDefiningOp(); op && fetchesState(op))
+        return "state fetched from slow memory, updated and sent back";
       if (value.getDefiningOp<CopyInOp>())
         return "fetched from slow memory instead of kept";
       if (llvm::any_of(value.getUsers(), llvm::IsaPred<CopyOutOp>))

@@ -116,6 +116,7 @@ private:
     // What is packed lies above the state, whose end is thus a multiple of what workspaces need. Bounds are those of the state alone:
     // other ways to run the calls may take no workspace.
     const Bytes state = persistent;
+    const Bytes stateInSlowMemory = placeSlowState();
     if (hasWorkspace())
       persistent = alignUp(persistent, forWorkspaces());
     Bytes arenaBytes = persistent, bound = state, logical = logicalState, slowBytes = 0;
@@ -124,7 +125,7 @@ private:
       arenaBytes = std::max(arenaBytes, persistent + height);
       bound = std::max(bound, state + lower);
       logical = std::max(logical, logicalState + logicalLower);
-      slowBytes = std::max(slowBytes, packSlowMemory(graph));
+      slowBytes = std::max(slowBytes, packSlowMemory(graph, stateInSlowMemory));
       graph->setAttr(kLowerBoundAttr, Builder(graph).getI64IntegerAttr(state + lower));
     }
     Builder builder(&getContext());
@@ -156,12 +157,45 @@ private:
     return graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr).getValue();
   }
 
+  /// State that lies in slow memory lies at its bottom, at the same places for all graphs. Returns the bytes that are taken.
+  Bytes placeSlowState() {
+    llvm::StringMap<Bytes> offsets;
+    Bytes taken = 0;
+    Builder builder(&getContext());
+    for (auto graph : getOperation().getOps<func::FuncOp>())
+      for (BlockArgument argument : graph.getArguments())
+        if (RankedTensorType type = slowStateOf(argument)) {
+          const auto [place, isNew] = offsets.try_emplace(nameOf(graph, argument), taken);
+          if (isNew)
+            taken += alignUp(storedBytesOf(type), kSlowAlignment);
+          graph.setArgAttr(argument.getArgNumber(), kSlowOffsetAttr,
+                           builder.getI64IntegerAttr(place->second));
+        }
+    return taken;
+  }
+
+  /// Gives copies to the places of state their offsets.
+  static void sendToState(func::FuncOp graph) {
+    Operation *terminator = graph.getBody().front().getTerminator();
+    for (BlockArgument argument : graph.getArguments()) {
+      const Attribute offset = graph.getArgAttr(argument.getArgNumber(), kSlowOffsetAttr);
+      for (OpOperand &operand : terminator->getOpOperands())
+        if (CopyOutOp out = copyOutOf(operand.get());
+            out && offset &&
+            graph.getResultAttr(operand.getOperandNumber(), kStateAttr) ==
+                graph.getArgAttr(argument.getArgNumber(), kNameAttr))
+          out->setAttr(kSlowOffsetAttr, offset);
+    }
+  }
+
   /// What travels gets its place in slow memory, which is packed as the arena is: bytes are taken from the copy out to the
-  /// last await of a copy in, as long as the token lives. Returns the bytes that are taken.
-  Bytes packSlowMemory(func::FuncOp graph) {
+  /// last await of a copy in, as long as the token lives. It lies above `state`. Returns the bytes that are taken.
+  Bytes packSlowMemory(func::FuncOp graph, Bytes state) {
+    sendToState(graph);
     const Liveness liveness(graph);
     pack::Problem problem;
-    const SmallVector<CopyOutOp> copies = llvm::to_vector(graph.getOps<CopyOutOp>());
+    SmallVector<CopyOutOp> copies = llvm::to_vector(graph.getOps<CopyOutOp>());
+    llvm::erase_if(copies, [](CopyOutOp copy) { return sendsState(copy); });
     for (CopyOutOp copy : copies) {
       const Storage &token = liveness.storages()[liveness.storageOf(copy.getToken())];
       pack::Buffer &buffer = problem.buffers.emplace_back();
@@ -171,15 +205,15 @@ private:
       buffer.alignment = kSlowAlignment;
     }
     if (copies.empty())
-      return 0;
+      return state;
     pack::PackOptions options;
     options.workBudget = work;
     options.explain = false;
     const pack::PackResult packed = pack::packBuffers(problem, options);
     Builder builder(&getContext());
     for (auto [copy, offset] : llvm::zip_equal(copies, packed.solution->offsets))
-      copy->setAttr(kSlowOffsetAttr, builder.getI64IntegerAttr(offset));
-    return packed.solution->height;
+      copy->setAttr(kSlowOffsetAttr, builder.getI64IntegerAttr(state + offset));
+    return state + packed.solution->height;
   }
 
   struct Region {

@@ -3,6 +3,33 @@
 
 include "mlir/Pass/PassBase.td"
 
+def SendStatesPass : Pass<"stow-send-states", "::mlir::ModuleOp"> {
+  let summary = "Let the optimizer's state lie in slow memory";
+  let description = [{
+    What: of the row-major `optimizer` arguments of a block or more that one op alone reads and updates, the largest first, those that make up
+    `percent` of the bytes of all become tokens with `stow.slow_state`, the type that they had. A copy in right before the op brings
+    the state, and a copy out right behind it sends its new value, whose token is returned; both are awaited at once.
+
+    Requires: the step form, fused, with layouts and workspaces.
+    Ensures: the same.
+
+    ```mlir
+    // %m is of kind optimizer
+    %w1, %m1 = stow.map %w, %dw, %m {updates = array<i64: 0, 0, 1, 2>} ...
+    // becomes, with %m : tensor<0xi8> {stow.slow_state = tensor<64x64xf32>}
+    %c = stow.copy_in %m : (tensor<0xi8>) -> tensor<64x64xf32>
+    %n = stow.await_in %m, %c : (tensor<0xi8>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %w1, %m1 = stow.map %w, %dw, %n {updates = array<i64: 0, 0, 1, 2>} ...
+    %t = stow.copy_out %m1 : (tensor<64x64xf32>) -> tensor<0xi8>
+    stow.await_out %t, %m1 : (tensor<0xi8>, tensor<64x64xf32>) -> ()
+    ```
+  }];
+  let options = [
+    Option<"percent", "percent", "int64_t", "100", "Of the bytes of all such state, so much travels.">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 def BindStatePass : Pass<"stow-bind-state", "::mlir::ModuleOp"> {
   let summary = "Make every new state value overwrite the old one";
   let description = [{

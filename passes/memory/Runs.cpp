@@ -45,8 +45,12 @@ private:
 
   /// The value as its first run makes it.
   Value firstOf(Value value) const {
-    while (auto await = value.getDefiningOp<AwaitInOp>())
-      value = copyOutOf(await.getToken()).getX();
+    while (auto await = value.getDefiningOp<AwaitInOp>()) {
+      CopyOutOp out = copyOutOf(await.getToken());
+      if (!out) // state
+        break;
+      value = out.getX();
+    }
     auto result = dyn_cast<OpResult>(value);
     Operation *first = result ? repeated.lookup(result.getOwner()) : nullptr;
     return first ? first->getResult(result.getResultNumber()) : value;

@@ -144,7 +144,8 @@ public:
     rowsOf[kept] = std::gcd(rowsOf[kept], rowsOf[gone]);
     parents[gone] = kept;
   }
-  int64_t of(Value value) { return rowsOf[find(ids[value])]; }
+  /// One of what has no bytes, as tokens of copies.
+  int64_t of(Value value) { return std::max<int64_t>(rowsOf[find(ids[value])], 1); }
 
 private:
   size_t find(size_t id) {

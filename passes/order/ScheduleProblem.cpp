@@ -29,7 +29,9 @@ public:
     for (BlockArgument argument : block.getArguments())
       addValue(argument, isStateArgument(graph, argument.getArgNumber()));
     for (Operation &op : block)
-      if (!launchesNothing(&op))
+      if (fetchesState(&op) || sendsState(&op))
+        addCopyOfState(op);
+      else if (!launchesNothing(&op))
         addOp(op);
     for (Value returned : block.getTerminator()->getOperands())
       for (schedule::ValueId id : idsOf(returned))
@@ -113,6 +115,29 @@ private:
     step.ops.push_back(&op);
   }
 
+  /// A copy in and its await are one op of the lane in, which makes what the await hands on; a copy out and its await one of the
+  /// lane out. In plain schedules they cost what the copy takes.
+  void addCopyOfState(Operation &op) {
+    auto await = dyn_cast<AwaitInOp>(op);
+    auto out = dyn_cast<CopyOutOp>(op);
+    if (!await && !out)
+      return;
+    schedule::Op scheduled;
+    scheduled.name = op.getName().getStringRef().str();
+    scheduled.lane = await ? schedule::OpLane::In : schedule::OpLane::Out;
+    scheduled.recomputable = false;
+    const Bytes bytes = storedBytesOf(await ? await.getY().getType() : out.getX().getType());
+    const schedule::Cost cost =
+        costs.slow ? SlowMemory::durationOf(await ? costs.slow->in : costs.slow->out, bytes) : 0;
+    scheduled.alternatives.push_back({cost, 0});
+    if (out)
+      scheduled.inputs = {ids.lookup(out.getX())};
+    addValue(op.getResult(0), false);
+    scheduled.outputs = {ids[op.getResult(0)]};
+    step.problem.ops.push_back(std::move(scheduled));
+    step.ops.push_back(&op);
+  }
+
   /// `result` is the next version of the state that `old` holds.
   void addUpdate(Operation &op, schedule::Op &scheduled, OpResult result, Value old) {
     ids[result] = step.problem.addValueIn("", step.problem.values[ids[old]].storage);
@@ -175,8 +200,11 @@ private:
 class Rewriter {
 public:
   Rewriter(func::FuncOp graph) : block(graph.getBody().front()) {
-    for (Operation &op : block.without_terminator())
+    for (Operation &op : block.without_terminator()) {
       operands[&op] = llvm::to_vector(op.getOperands());
+      if (auto await = dyn_cast<AwaitOutOp>(op); await && sendsState(&op))
+        awaitOf[await.getX()] = &op;
+    }
   }
 
   unsigned run(const StepProblem &step, const schedule::LaneSolution &solution) {
@@ -247,6 +275,12 @@ private:
 
   /// A copy of `value` or the await of one: of the phase that it stands in.
   void copy(schedule::Step::Kind kind, Value value) {
+    if (kind == schedule::Step::Kind::AwaitIn && fetchesStateAsIs(value))
+      return arrive(value.getDefiningOp());
+    if (Operation *await = awaitOf.lookup(value); await && kind == schedule::Step::Kind::AwaitOut) {
+      place(await, {resolve(operands[await][0]), resolve(value)});
+      return;
+    }
     OpBuilder builder(block.getTerminator());
     const Location at = value.getLoc();
     Travel &travel = travels[value];
@@ -274,7 +308,24 @@ private:
     setPhase(op, phase);
   }
 
+  static bool fetchesStateAsIs(Value value) {
+    Operation *op = value.getDefiningOp();
+    return op && fetchesState(op);
+  }
+
+  /// The await of a fetch of state, whose copy `execute` has started.
+  void arrive(Operation *await) {
+    Operation *in = operands[await][1].getDefiningOp();
+    Operation *instance = place(await, {operands[await][0], current.lookup(in->getResult(0))});
+    current[await->getResult(0)] = instance->getResult(0);
+  }
+
   void execute(Operation *op, unsigned alternative) {
+    if (auto await = dyn_cast<AwaitInOp>(op)) { // a fetch of state begins
+      Operation *in = operands[op][1].getDefiningOp();
+      current[in->getResult(0)] = place(in, operands[in])->getResult(0);
+      return;
+    }
     SmallVector<Value> inputs =
         llvm::map_to_vector(operands[op], [&](Value v) { return resolve(v); });
     Operation *instance = place(op, inputs);
@@ -331,6 +382,8 @@ private:
 
   Block &block;
   llvm::DenseMap<Operation *, SmallVector<Value>> operands; ///< of the original graph
+  llvm::DenseMap<Value, Operation *>
+      awaitOf; ///< by value: the await of the copy that sends it as state
   llvm::DenseMap<Value, Travel> travels;
   Phase phase = Phase::Forward;                    ///< of what was placed last, updates aside
   llvm::DenseMap<Value, Value> current;            ///< the latest production of each value

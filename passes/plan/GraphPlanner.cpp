@@ -99,6 +99,7 @@ GraphPlanner::GraphPlanner(ModuleOp prepared, const CostModel &deviceCosts, cons
   if (keepAll.isRefused())
     throw Error::internal("internal error: the checks refuse this step with everything kept: " +
                           describe(candidates.refusals().front()));
+  timeOnce = costs.timeOf(trainGraph(*keepAll.placed)).once;
   stateOutside = bytesAttr(*keepAll.placed, kPersistentBytesAttr) - problem.pinnedBytes();
 }
 
@@ -131,7 +132,8 @@ std::optional<StepChoice> GraphPlanner::fastestSoFar(Bytes budget) const {
 
 std::optional<StepChoice> GraphPlanner::search(Bytes budget) {
   std::optional<StepChoice> kept = walk(budget);
-  if (!lanes() || keepAll.arenaBytes <= budget || budget < lowerBound())
+  // With copies of state, which everything kept waits for, something that travels may be faster.
+  if (!lanes() || (keepAll.arenaBytes <= budget && !problem.hasLaneOps()) || budget < lowerBound())
     return kept;
   if (auto faster = travelling(budget, kept ? kept->time : schedule::kAnyTime))
     return faster;
@@ -341,7 +343,7 @@ double GraphPlanner::extraTimeBound(Bytes budget) {
   // Runs beyond the first of the relaxed problem's ops are such runs of every plan's, too. Waits are not: the copies of joins,
   // which it leaves out, may be what hides them. All a plan takes is no less than the bound on time, and what it runs once no more
   // than with every join copied.
-  const schedule::Cost once = relaxedPlanner ? timeOfAllCopied : keepAll.time;
+  const schedule::Cost once = relaxedPlanner ? timeOfAllCopied : timeOnce;
   const schedule::Cost again =
       timeBound(budget) - (relaxedPlanner && !costs.slow ? relaxedLeast : once);
   return static_cast<double>(std::max<schedule::Cost>(again, 0)) / static_cast<double>(once);
@@ -509,7 +511,7 @@ schedule::Planner &GraphPlanner::bounds() {
       relaxedLeast = relaxed->leastTime();
       if (costs.slow)
         relaxedProblem = std::move(*relaxed);
-      timeOfAllCopied = costs.timeOf(trainGraph(*module)).total();
+      timeOfAllCopied = costs.timeOf(trainGraph(*module)).once;
     }
   }
   return relaxedPlanner ? *relaxedPlanner : *planner;

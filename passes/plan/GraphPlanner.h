@@ -183,6 +183,7 @@ private:
   std::map<int, Bytes> arenaOfRow, liveBytesOfRow;
   std::optional<std::pair<int, StepChoice>> lastPlaced;
   std::map<int, std::optional<StepChoice>> tightened; ///< of rows that packing overshot
+  schedule::Cost timeOnce = 0;                        ///< of everything kept, without waits
   Bytes mostPadding = 0;  ///< of a buffer: the arena's highest one is counted without
   Bytes stateOutside = 0; ///< state that the training graph does not hold
 };

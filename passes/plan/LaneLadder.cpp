@@ -5,18 +5,37 @@
 #include "passes/plan/Budget.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/LongWork.h"
+#include "runtime/format/SlowCopies.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace stow {
 
 schedule::Lanes lanesOf(const StepProblem &step, const SlowMemory &slow) {
-  return {slow.out, slow.in, slow.capacity, stayingStorages(step)};
+  Bytes ofState = 0; // every state that travels is sent once
+  for (const schedule::Op &op : step.problem.ops)
+    if (op.lane == schedule::OpLane::Out)
+      ofState += alignUp(step.problem.sizeOf(op.inputs.front()), kSlowAlignment);
+  return {slow.out, slow.in, std::max<Bytes>(slow.capacity - ofState, 0), stayingStorages(step)};
 }
+
+namespace {
+
+/// Of all ops once, copies of state hidden.
+schedule::Cost leastTimeOf(const schedule::Problem &problem) {
+  schedule::Cost time = problem.leastTime();
+  for (const schedule::Op &op : problem.ops)
+    if (op.lane != schedule::OpLane::Compute)
+      time -= op.alternatives.front().cost;
+  return time;
+}
+
+} // namespace
 
 LaneLadder::LaneLadder(const StepProblem &step, const SlowMemory &slow,
                        schedule::PlanOptions options, Place place)
-    : lanes(lanesOf(step, slow)), leastTime(step.problem.leastTime()),
+    : lanes(lanesOf(step, slow)), capacity(slow.capacity), leastTime(leastTimeOf(step.problem)),
       planner(step.problem, std::move(options)), place(std::move(place)) {}
 
 Bytes LaneLadder::budgetOf(int rung) const {
@@ -44,8 +63,7 @@ Bytes LaneLadder::arenaOf(int rung) {
     if (other == rung || at(other).solution == at(rung).solution)
       return bytes;
   const StepChoice &choice = placed(rung);
-  const bool isHeld =
-      !choice.isRefused() && bytesAttr(*choice.placed, kSlowBytesAttr) <= lanes.slowBytes;
+  const bool isHeld = !choice.isRefused() && bytesAttr(*choice.placed, kSlowBytesAttr) <= capacity;
   return arenas[rung] = isHeld ? choice.arenaBytes : StepChoice::refusedBytes;
 }
 

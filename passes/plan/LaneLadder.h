@@ -22,7 +22,7 @@
 
 namespace stow {
 
-/// The lanes beside a step: those of `slow`, for all that may travel.
+/// The lanes beside a step: those of `slow`, for all that may travel, in what state leaves of its capacity.
 schedule::Lanes lanesOf(const StepProblem &step, const SlowMemory &slow);
 
 class LaneLadder {
@@ -54,6 +54,7 @@ private:
   Bytes arenaOf(int rung);
 
   const schedule::Lanes lanes;
+  const Bytes capacity; ///< of slow memory, state included
   const schedule::Cost leastTime;
   schedule::LanePlanner planner;
   const Place place;

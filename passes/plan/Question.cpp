@@ -32,8 +32,9 @@ StepChoice inSpareTime(BudgetPlanner &planner, const StepQuestion &question) {
 std::optional<Chosen> planWithin(Bytes budget, BudgetPlanner &planner,
                                  const StepQuestion &question) {
   const double share = question.allowance.share;
-  if (planner.keepAll().arenaBytes <= budget ||
-      (share > 0 && planner.extraTimeBound(budget) <= share))
+  const bool waitsForState = question.asked.awayPercent != 0; // with everything kept
+  if (!waitsForState && (planner.keepAll().arenaBytes <= budget ||
+                         (share > 0 && planner.extraTimeBound(budget) <= share)))
     if (StepChoice spared = inSpareTime(planner, question); spared.arenaBytes <= budget)
       return withinItself(std::move(spared));
   if (wasInterrupted())
@@ -89,6 +90,8 @@ StepAnswer answer(Steps &steps, const StepQuestion &question) {
   const StepVariant &asked = question.asked;
   if (!asked.eightBitPercent)
     return inStateThatFits(steps, question);
+  if (!asked.awayPercent)
+    return withStateAwayThatFits(steps, question);
   for (int64_t StepVariant::*pieces : {&StepVariant::lossChunks, &StepVariant::rowChunks})
     if (asked.*pieces == kAny)
       return inBestPieces(steps, question, pieces);
@@ -113,6 +116,7 @@ StepAnswer askedAgain(Steps &steps, const StepQuestion &question, StepAnswer bes
   settled.asked.lossChunks = best.step->variant.lossChunks;
   settled.asked.rowChunks = best.step->variant.rowChunks;
   settled.asked.eightBitPercent = best.step->variant.eightBitPercent;
+  settled.asked.awayPercent = best.step->variant.awayPercent;
   settled.asGiven = true;
   StepAnswer again = answer(steps, settled);
   again.batchesTried = std::move(best.batchesTried);

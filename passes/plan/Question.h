@@ -76,5 +76,6 @@ StepAnswer inBestPieces(Steps &steps, const StepQuestion &question, int64_t Step
 StepAnswer inBestBatches(Steps &steps, const StepQuestion &question);
 StepAnswer inBatchesThatHelp(Steps &steps, const StepQuestion &question);
 StepAnswer inStateThatFits(Steps &steps, const StepQuestion &question);
+StepAnswer withStateAwayThatFits(Steps &steps, const StepQuestion &question);
 
 } // namespace stow

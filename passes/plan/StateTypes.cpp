@@ -1,24 +1,39 @@
-// How much of what the optimizer keeps is in 8 bits.
+// How much of what the optimizer keeps is in 8 bits, and how much lies in slow memory.
 #include "passes/plan/Question.h"
 
 namespace stow {
+namespace {
 
-/// No more than the budget needs, since every further tensor is rounded in every step; without a budget nothing. A share of an arena is
-/// a share of the one with all state in f32.
-StepAnswer inStateThatFits(Steps &steps, const StepQuestion &question) {
+/// The first of rising shares with which the budget is met; without a budget none. A share of an arena is a share of the one with
+/// all state in it, in f32.
+StepAnswer inShareThatFits(Steps &steps, const StepQuestion &question,
+                           std::optional<int64_t> StepVariant::*share) {
   StepQuestion tried = question;
   StepAnswer found;
   for (int64_t percent : {0, 25, 50, 75, 100}) {
-    tried.asked.eightBitPercent = percent;
-    if (percent == 0 && tried.budget && tried.budget->peakPercent)
-      tried.budget = {
-          budgetBytes(*tried.budget, keepingAll(steps, undivided(tried.asked)).plan.arenaBytes),
-          {}};
+    tried.asked.*share = percent;
+    if (percent == 0 && tried.budget && tried.budget->peakPercent) {
+      StepVariant whole = undivided(tried.asked);
+      whole.awayPercent = 0;
+      tried.budget = {budgetBytes(*tried.budget, keepingAll(steps, whole).plan.arenaBytes), {}};
+    }
     found = answer(steps, tried);
     if (found.choice || !question.budget)
       break;
   }
   return found;
+}
+
+} // namespace
+
+/// No more than the budget needs, since every further tensor is rounded in every step.
+StepAnswer inStateThatFits(Steps &steps, const StepQuestion &question) {
+  return inShareThatFits(steps, question, &StepVariant::eightBitPercent);
+}
+
+/// No more than the budget needs, since every further tensor travels in every step.
+StepAnswer withStateAwayThatFits(Steps &steps, const StepQuestion &question) {
+  return inShareThatFits(steps, question, &StepVariant::awayPercent);
 }
 
 } // namespace stow

@@ -4,7 +4,9 @@
 #include "ir/StowOffloadOps.h"
 #include "passes/verify/ArenaContent.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <utility>
 
@@ -27,6 +29,16 @@ public:
   mlir::LogicalResult start(CopyOutOp op, const Comb &range);
   mlir::LogicalResult start(CopyInOp op, const Comb &range);
 
+  /// The graph begins: where `argument` is state that lies in slow memory, it does so in whole blocks, at the same place in all
+  /// graphs, of which `known` has those entered before.
+  mlir::LogicalResult enter(mlir::func::FuncOp graph, mlir::BlockArgument argument,
+                            llvm::StringMap<Comb> &known);
+
+  /// The graph ends: such state is there as it was, or, where a token is returned for it, replaced by its copy out. No other
+  /// state is returned as a token.
+  mlir::LogicalResult leave(mlir::func::FuncOp graph, mlir::BlockArgument argument,
+                            mlir::Value returned) const;
+
   /// `op` awaits what `copy` started.
   mlir::LogicalResult await(mlir::Operation *op, mlir::Operation *copy);
 
@@ -44,6 +56,7 @@ private:
   const int64_t slowBytes;
   llvm::SmallVector<std::pair<mlir::Operation *, Copy>> inFlight;
   llvm::DenseMap<mlir::Operation *, Written> written; ///< by copy out
+  llvm::DenseMap<mlir::Value, Written> held;          ///< by token of state
   ArenaContent content;                               ///< of slow memory
 };
 

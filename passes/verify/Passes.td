@@ -92,7 +92,8 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
     a layout with gaps, but views of the same runs. What overwrites a part overwrites the whole.
     O6: a view sees the elements of its operand in the same order.
     O7: one await_out waits for every copy_out, one await_in for every copy_in, and nothing else reads what a copy_in brings,
-    nor a token that is no copy or await.
+    nor a token that is no copy or await, but that of state that lies in slow memory (`stow.slow_state`), whose new value is returned as the token of
+    its copy_out.
 
     Requires: any module.
 
@@ -126,7 +127,8 @@ def VerifyPlacedPass : Pass<"stow-verify-placed", "::mlir::ModuleOp"> {
     such an op, two of these, or one that begins no launch;
     P9: a buffer is written between a copy_out of it and its await, or read or written between a copy_in and its await; a copy is not
     awaited, or twice; what a copy_in fetches has been overwritten in slow memory, or is while a copy is under way there; or a copy_out
-    has no whole blocks of `stow.slow_bytes` at its `stow.slow_offset`.
+    has no whole blocks of `stow.slow_bytes` at its `stow.slow_offset`; or state that lies in slow memory has other places in two graphs,
+    or is not there in the end: itself, or the copy of its new value.
 
     Parts of concats need not be aligned. It shares no code with the passes that decide storage.
 

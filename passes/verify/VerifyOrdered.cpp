@@ -75,6 +75,20 @@ bool seesSameElements(Operation &op, const Sharing &view) {
   return walkOf(x, sources) == walkOf(y, dims);
 }
 
+/// True for a token that is returned as state of its type that lies in slow memory.
+bool replacesSlowState(OpOperand &use) {
+  auto graph = dyn_cast<func::FuncOp>(use.getOwner()->getParentOp());
+  auto out = use.get().getDefiningOp<CopyOutOp>();
+  if (!graph || !out || !use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+    return false;
+  const Attribute name = graph.getResultAttr(use.getOperandNumber(), kStateAttr);
+  return llvm::any_of(graph.getArguments(), [&](BlockArgument argument) {
+    auto type = graph.getArgAttrOfType<TypeAttr>(argument.getArgNumber(), kSlowStateAttr);
+    return type && type.getValue() == out.getX().getType() &&
+           graph.getArgAttr(argument.getArgNumber(), kNameAttr) == name;
+  });
+}
+
 /// Follows which values have been overwritten while the ops of a graph are read in order.
 class OverwriteCheck {
 public:
@@ -115,7 +129,9 @@ private:
     const auto waiting = llvm::count_if(out.getToken().getUsers(), llvm::IsaPred<AwaitOutOp>);
     if (waiting != 1)
       return op.emitError() << "is awaited " << waiting << " times; expected once";
-    if (!llvm::all_of(out.getToken().getUsers(), llvm::IsaPred<AwaitOutOp, CopyInOp, AwaitInOp>))
+    if (!llvm::all_of(out.getToken().getUses(), [](OpOperand &use) {
+          return isa<AwaitOutOp, CopyInOp, AwaitInOp>(use.getOwner()) || replacesSlowState(use);
+        }))
       return op.emitError() << "makes a token that an op reads which is no copy or await";
     return success();
   }
@@ -327,7 +343,7 @@ LogicalResult checkState(func::FuncOp graph) {
       auto argument = dyn_cast<BlockArgument>(value);
       return argument && graph.getArgAttr(argument.getArgNumber(), kNameAttr) == name;
     };
-    if (isArgument(operand.get()))
+    if (isArgument(operand.get()) || replacesSlowState(operand))
       continue;
     auto result = dyn_cast<OpResult>(operand.get());
     auto alias = result ? dyn_cast<AliasOpInterface>(result.getOwner()) : nullptr;

@@ -188,7 +188,7 @@ public:
         if (llvm::is_contained(insideOf(op), joined.operand))
           parts.insert(seenThroughViews(joined.partIn(&op)));
     for (BlockArgument argument : graph.getArguments())
-      ok &= succeeded(enter(argument));
+      ok &= succeeded(enter(argument)) && succeeded(traffic.enter(graph, argument, stateRanges));
     for (Operation &op : graph.getBody().front())
       ok &= succeeded(letNextInputsCome(op)) && succeeded(step(op));
     return success(ok);
@@ -523,7 +523,8 @@ private:
         continue;
       replaced[name.getValue()] = operand.get();
       auto state = stateRanges.find(name.getValue());
-      if (state == stateRanges.end() || !(places.lookup(operand.get()).range == state->second)) {
+      if (!operand.get().getDefiningOp<CopyOutOp>() && // whose place is in slow memory
+          (state == stateRanges.end() || !(places.lookup(operand.get()).range == state->second))) {
         graph.emitError() << "the new value of state " << name
                           << " does not lie where the state lies";
         ok = false;
@@ -531,6 +532,7 @@ private:
     }
     for (BlockArgument argument : states) {
       auto name = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
+      ok &= succeeded(traffic.leave(graph, argument, replaced.lookup(name.getValue())));
       if (!replaced.contains(name.getValue()) && !isWhole(places.lookup(argument))) {
         graph.emitError() << "state " << name << " is overwritten, and not by its new value";
         ok = false;

@@ -144,7 +144,7 @@ std::vector<const PlannedBuffer *> stateOutside(const Plan &plan, const GraphPla
   std::vector<const PlannedBuffer *> outside;
   for (const GraphPlan &other : plan.graphs)
     for (const PlannedBuffer &buffer : other.buffers)
-      if (isState(buffer.kind) && known.insert(placeOf(buffer)).second)
+      if (isState(buffer.kind) && buffer.size > 0 && known.insert(placeOf(buffer)).second)
         outside.push_back(&buffer);
   return outside;
 }

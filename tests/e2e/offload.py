@@ -39,6 +39,7 @@ NETWORKS = {
     "char_gpt": (16, (LENGTH,), LENGTH, (LETTERS,), []),
     "digits_cnn in two batches": (256, (1, 8, 8), 10, (), ["--accumulate=2"]),
 }
+OPTIMIZERS = {"mlp_wide": "adamw:lr=1e-3", "digits_cnn": "sgd:lr=0.1,momentum=0.9", "char_gpt": "adam:lr=1e-3"}
 COPIES = "--offload-bandwidth=20,20,5"  # stated, so that plans depend on no disk
 
 
@@ -80,6 +81,36 @@ def check_network(name: str, args: argparse.Namespace) -> None:
     for how in ((), ("--poison",), ("--check=early-copies",), ("--check=late-copies",)):
         check(same(trained(travelling, *how)), f"{name}: other bits with {how}")
     print(f"{name}: {least} bytes with recomputation alone, {with_copies} with copies, the same bits")
+
+
+def check_state(name: str, args: argparse.Namespace) -> None:
+    """What the optimizer keeps lies in slow memory from step to step: less than any plan takes with it in the arena, with the same bits, also
+    where a run is killed and goes on."""
+    batch, _shape, _classes, _targets, _extra = NETWORKS[name]
+    model, data = args.work / f"{name}.onnx", args.work / f"{name}.npz"
+    flags = ["--threads=1", "--target-cpu=x86-64-v3", "--no-dropout", f"--optimizer={OPTIMIZERS[name]}"]
+    travel = [f"--offload={args.work}", COPIES]
+    plain, away = args.work / f"{name}-state-plain", args.work / f"{name}-state-away"
+    saved, part = args.work / "state.safetensors", args.work / "part.safetensors"
+    run(args.stowage, "compile", model, "-o", plain, "--recompute=none", *flags)
+    with_state = smallest(run(args.stowage, "plan", model, "--memory-budget=64KiB", *flags, *travel, code=2))
+    least = smallest(run(args.stowage, "plan", model, "--memory-budget=64KiB", *flags, *travel, "--offload-state=optimizer", code=2))
+    check(least < with_state, f"{name}: {least} bytes without the optimizer's state, {with_state} with it")
+    run(args.stowage, "compile", model, "-o", away, f"--memory-budget={least}", *flags, *travel, "--offload-state=auto")
+
+    def trained(program: Path, *how: str, steps: int = STEPS) -> dict:
+        run(program, "train", f"--data={data}", f"--steps={steps}", "--no-shuffle", "--validation-split=0", f"--save={saved}", *how)
+        return load(saved)
+
+    expected = trained(plain)
+    for how in ((), ("--poison",), ("--check=early-copies",), ("--check=late-copies", "--poison")):
+        found = trained(away, *how)
+        check(found.keys() == expected.keys() and all(np.array_equal(found[key], expected[key]) for key in expected), f"{name}: other bits with {how}")
+    trained(away, steps=1)
+    saved.replace(part)
+    found = trained(away, f"--resume={part}")
+    check(all(np.array_equal(found[key], expected[key]) for key in expected), f"{name}: other bits after a resume")
+    print(f"{name}: {with_state} bytes with the optimizer's state in the arena, {least} with it in slow memory, the same bits")
 
 
 def check_words(args: argparse.Namespace) -> None:
@@ -146,6 +177,11 @@ def check_refusals(args: argparse.Namespace) -> None:
     check("--offload-capacity is about --offload=FOLDER" in refused("--offload-capacity=1GiB", "--memory-budget=1MiB"), "a folder is asked for")
     check("--offload-bandwidth: expected gigabytes a second" in refused(f"--offload={args.work}", "--offload-bandwidth=0", "--memory-budget=1MiB"),
           "a bandwidth of zero is refused")  # fmt: skip
+    check("--offload-state is about --offload=FOLDER" in refused("--offload-state=optimizer", "--memory-budget=1MiB"), "a folder is asked for")
+    check("expected none, optimizer or auto" in refused(*travel, "--offload-state=all", "--memory-budget=1MiB"), "other words are refused")
+    check("leave it or --accumulate out" in refused(*travel, "--offload-state=auto", "--accumulate=2", "--memory-budget=1MiB"), "halves are refused")
+    said = refused(*travel, "--offload-state=optimizer", "--optimizer=adam:lr=1e-3", "--offload-capacity=4096", "--memory-budget=1MiB")
+    check("--offload-state: the optimizer's state takes" in said, f"a folder without room is refused: {said}")
     missing = [f"--offload={args.work}/missing", COPIES, "--memory-budget=1MiB"]
     check("a plan without it needs both" in refused(*missing), "a missing folder whose capacity is not stated is refused")
     check("expected a folder" in refused(*missing, "--offload-capacity=1GiB", "--profile=run"), "a missing folder is refused where the step runs")
@@ -169,6 +205,8 @@ def main() -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     for name in list(NETWORKS)[: 2 if args.quick else None]:
         check_network(name, args)
+    for name in list(OPTIMIZERS)[: 2 if args.quick else None]:
+        check_state(name, args)
     check_words(args)
     if not args.quick:
         check_run(args)

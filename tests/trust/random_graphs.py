@@ -12,7 +12,8 @@ compared with PyTorch's in double; how far PyTorch's own float32 is from them sa
   - with another number of threads: the same;
   - in bf16 and fp16, as it is and within budgets: the same bits as each other, the first loss near PyTorch's;
   - in batches so large that values travel to slow memory, within half of the arena and the smallest that a refusal names, with copies
-    made beside the commands, as early and as late as awaits allow, and with every buffer filled with NaN at its death: the same bits.
+    made beside the commands, as early and as late as awaits allow, and with every buffer filled with NaN at its death: the same bits;
+    and again with what the optimizer keeps in slow memory from step to step.
 
 With --turns, of which the day makes use, each seed is compiled as it is and in one of the other ways, the next seed in the next.
 
@@ -246,6 +247,24 @@ class Case:
             if self.train(program, how, rows=rows) != plain:
                 raise Wrong(f"other bits where values may travel: {budget} {how}")
         counts["same bits where values travel" if travels else "same bits where values may travel"] += 1
+        self.check_state_away(counts, plain, rows, *offload)
+
+    def check_state_away(self, counts: collections.Counter, plain: tuple[str, bytes], rows: Path, *offload: str) -> None:
+        """The same with what the optimizer keeps in slow memory from step to step, in the smallest arena that a refusal names."""
+        state = (*offload, "--offload-state=optimizer")
+        try:
+            self.compile("--memory-budget=1KiB", *state, batch=LARGE)
+            raise Wrong("a budget of a KiB is kept with --offload-state")
+        except Refused as refusal:
+            budget = f"--memory-budget={refusal.smallest}"
+        try:
+            program = self.compile(budget, *state, batch=LARGE)
+        except Refused as again:
+            raise Wrong(f"refused what was named as achievable with --offload-state: {budget}: {again}") from again
+        for how in ("--poison", "--check=late-copies") if "slow memory:" in self.said else ("--poison",):
+            if self.train(program, how, rows=rows) != plain:
+                raise Wrong(f"other bits with --offload-state: {budget} {how}")
+        counts["same bits where state may lie in slow memory"] += 1
 
     def check_close(self, counts: collections.Counter, name: str, batches: int, *flags: str, threads: int = 0) -> None:
         try:

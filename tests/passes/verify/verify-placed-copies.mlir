@@ -241,3 +241,50 @@ module attributes {stow.form = "placed", stow.arena_bytes = 16384 : i64, stow.al
     return %a : tensor<1024xf32>
   }
 }
+
+// -----
+
+// Tests that state in slow memory may be fetched at once, and replaced by a copy out to its place.
+module attributes {stow.form = "placed", stow.arena_bytes = 8192 : i64, stow.alignment = 64 : i64, stow.slow_bytes = 8192 : i64} {
+  func.func @train(%m: tensor<0xi8> {stow.name = "m", stow.kind = #stow.kind<optimizer>, stow.offset = 0 : i64, stow.slow_state = tensor<1024xf32>, stow.slow_offset = 4096 : i64})
+      -> (tensor<0xi8> {stow.state = "m"}) attributes {stow.role = #stow.role<train>} {
+    %c = stow.copy_in %m {stow.offsets = array<i64: 0>} : (tensor<0xi8>) -> tensor<1024xf32>
+    %a = stow.await_in %m, %c {stow.offsets = array<i64: 0>} : (tensor<0xi8>, tensor<1024xf32>) -> tensor<1024xf32>
+    %b = stow.softmax %a {axis = 0 : i64, stow.offsets = array<i64: 4096>} : (tensor<1024xf32>) -> tensor<1024xf32>
+    %t = stow.copy_out %b {stow.slow_offset = 4096 : i64, stow.offsets = array<i64: 0>} : (tensor<1024xf32>) -> tensor<0xi8>
+    stow.await_out %t, %b : (tensor<0xi8>, tensor<1024xf32>) -> ()
+    return %t : tensor<0xi8>
+  }
+}
+
+// -----
+
+// P9: the new value goes to another place.
+module attributes {stow.form = "placed", stow.arena_bytes = 8192 : i64, stow.alignment = 64 : i64, stow.slow_bytes = 8192 : i64} {
+  // expected-error @+1 {{the new value of state "m" is not copied to its place in slow memory}}
+  func.func @train(%m: tensor<0xi8> {stow.name = "m", stow.kind = #stow.kind<optimizer>, stow.offset = 0 : i64, stow.slow_state = tensor<1024xf32>, stow.slow_offset = 4096 : i64})
+      -> (tensor<0xi8> {stow.state = "m"}) attributes {stow.role = #stow.role<train>} {
+    %c = stow.copy_in %m {stow.offsets = array<i64: 0>} : (tensor<0xi8>) -> tensor<1024xf32>
+    %a = stow.await_in %m, %c {stow.offsets = array<i64: 0>} : (tensor<0xi8>, tensor<1024xf32>) -> tensor<1024xf32>
+    %t = stow.copy_out %a {stow.slow_offset = 0 : i64, stow.offsets = array<i64: 0>} : (tensor<1024xf32>) -> tensor<0xi8>
+    stow.await_out %t, %a : (tensor<0xi8>, tensor<1024xf32>) -> ()
+    return %t : tensor<0xi8>
+  }
+}
+
+// -----
+
+// P9: what travels for a while lies over state.
+module attributes {stow.form = "placed", stow.arena_bytes = 8192 : i64, stow.alignment = 64 : i64, stow.slow_bytes = 8192 : i64} {
+  // expected-error @+1 {{state "m" is overwritten in slow memory, and not by its new value}}
+  func.func @train(%m: tensor<0xi8> {stow.name = "m", stow.kind = #stow.kind<frozen>, stow.offset = 0 : i64, stow.slow_state = tensor<1024xf32>, stow.slow_offset = 4096 : i64})
+      -> (tensor<1024xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
+    %c = stow.copy_in %m {stow.offsets = array<i64: 0>} : (tensor<0xi8>) -> tensor<1024xf32>
+    %a = stow.await_in %m, %c {stow.offsets = array<i64: 0>} : (tensor<0xi8>, tensor<1024xf32>) -> tensor<1024xf32>
+    %t = stow.copy_out %a {stow.slow_offset = 4096 : i64, stow.offsets = array<i64: 0>} : (tensor<1024xf32>) -> tensor<0xi8>
+    stow.await_out %t, %a : (tensor<0xi8>, tensor<1024xf32>) -> ()
+    %d = stow.copy_in %t {stow.offsets = array<i64: 0>} : (tensor<0xi8>) -> tensor<1024xf32>
+    %y = stow.await_in %t, %d {stow.offsets = array<i64: 0>} : (tensor<0xi8>, tensor<1024xf32>) -> tensor<1024xf32>
+    return %y : tensor<1024xf32>
+  }
+}
