@@ -38,6 +38,35 @@ template <typename Op> class SamePrecision : public mlir::OpTrait::TraitBase<Op,
 /// The class that the op's traits say; Widest without one.
 PrecisionClass precisionClassOf(mlir::Operation *op);
 
+/// How an op goes through its operands and results, by which a target says what order of dimensions it wishes
+/// (Target::orderWish).
+enum class Walk {
+  Alike,    ///< in the same places, whatever their order
+  Images,   ///< in the same places, of images [N,C,...]: pooling, normalizations; convolutions
+  Matrices, ///< by whole rows and columns of factors
+  Rows,     ///< by rows, found by their numbers
+  Apart,    ///< each in places of its own: reshape, transpose, sums over dimensions
+};
+
+// Traits, which op definitions list.
+template <typename Op> class WalksImages : public mlir::OpTrait::TraitBase<Op, WalksImages> {};
+template <typename Op> class WalksMatrices : public mlir::OpTrait::TraitBase<Op, WalksMatrices> {};
+template <typename Op> class WalksRows : public mlir::OpTrait::TraitBase<Op, WalksRows> {};
+template <typename Op> class WalksApart : public mlir::OpTrait::TraitBase<Op, WalksApart> {};
+
+/// What the op's traits say; Alike without one.
+Walk walkOf(mlir::Operation *op);
+
+/// Only a step that trains has the op: a gradient, a variant that saves something for one, an optimizer's step, or a copy of what a
+/// backward reads.
+template <typename Op> class OfTraining : public mlir::OpTrait::TraitBase<Op, OfTraining> {};
+/// Its results are the next values of state: an optimizer's step.
+template <typename Op> class UpdatesState : public mlir::OpTrait::TraitBase<Op, UpdatesState> {};
+/// Its time is that of multiplying its operands, in their type, whatever it writes.
+template <typename Op> class Multiplies : public mlir::OpTrait::TraitBase<Op, Multiplies> {};
+/// Takes elements together over `axes`.
+template <typename Op> class Reduces : public mlir::OpTrait::TraitBase<Op, Reduces> {};
+
 /// One operation per result element.
 double defaultFlops(mlir::Operation *op);
 

@@ -9,7 +9,7 @@ defvar Stow_AttentionAttributes = (ins F64Attr:$scale, OptionalAttr<I64Attr>:$di
                                    BoolAttr:$zero_rows, F64Attr:$ratio, I64Attr:$stream);
 
 def Stow_AttentionOp : Stow_Op<"attention",
-    [Stow_Low, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, AttrSizedOperandSegments,
+    [Stow_WalksMatrices, Stow_Low, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, AttrSizedOperandSegments,
      Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Attention: softmax(scale q k' + mask) v, by tiles";
   let description = [{
@@ -51,7 +51,7 @@ def Stow_AttentionOp : Stow_Op<"attention",
 }
 
 def Stow_AttentionGradientOp : Stow_Op<"attention_gradient",
-    [Stow_Low, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, AttrSizedOperandSegments,
+    [Stow_OfTraining, Stow_WalksMatrices, Stow_Low, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, AttrSizedOperandSegments,
      Stow_HasFlops]> {
   let summary = "Gradients of attention by its queries, keys and values";
   let description = [{

@@ -6,6 +6,9 @@ include "ir/StowDialect.td"
 include "ir/StowInterfaces.td"
 include "mlir/IR/OpAsmInterface.td"
 
+// A trait that ir/Stow.h defines, by its name there.
+class Stow_Trait<string name> : NativeOpTrait<name> { let cppNamespace = "::stow"; }
+
 // Every op can be costed, aliased, cast and recomputed; defaults are in the interfaces.
 class Stow_Op<string mnemonic, list<Trait> traits = []>
     : Op<Stow_Dialect, mnemonic,
@@ -39,9 +42,20 @@ class Stow_ElementwiseOp<string mnemonic, list<Trait> traits = []>
 }
 
 // The op's class under automatic mixed precision; ops without one are Widest (see PrecisionClass).
-class Stow_Precision<string name> : NativeOpTrait<name> { let cppNamespace = "::stow"; }
-def Stow_Low : Stow_Precision<"LowPrecision">;
-def Stow_Full : Stow_Precision<"FullPrecision">;
-def Stow_Same : Stow_Precision<"SamePrecision">;
+def Stow_Low : Stow_Trait<"LowPrecision">;
+def Stow_Full : Stow_Trait<"FullPrecision">;
+def Stow_Same : Stow_Trait<"SamePrecision">;
+
+// How the op goes through its operands and results; ops without one: in the same places (see Walk).
+def Stow_WalksImages : Stow_Trait<"WalksImages">;
+def Stow_WalksMatrices : Stow_Trait<"WalksMatrices">;
+def Stow_WalksRows : Stow_Trait<"WalksRows">;
+def Stow_WalksApart : Stow_Trait<"WalksApart">;
+
+// What else checks and passes ask of an op (ir/Stow.h).
+def Stow_OfTraining : Stow_Trait<"OfTraining">;
+def Stow_UpdatesState : Stow_Trait<"UpdatesState">;
+def Stow_Multiplies : Stow_Trait<"Multiplies">;
+def Stow_Reduces : Stow_Trait<"Reduces">;
 
 #endif // STOW_BASE_TD

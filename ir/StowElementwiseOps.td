@@ -95,7 +95,7 @@ def Stow_ReluOp : Stow_ElementwiseOp<"relu", [Stow_HasSavedChoice]> {
   let results = (outs Stow_FloatTensor:$y);
 }
 
-def Stow_PositiveMaskOp : Stow_ElementwiseOp<"positive_mask"> {
+def Stow_PositiveMaskOp : Stow_ElementwiseOp<"positive_mask", [Stow_OfTraining]> {
   let summary = "Where x > 0, one byte per element";
   let description = [{
     ```mlir
@@ -106,7 +106,7 @@ def Stow_PositiveMaskOp : Stow_ElementwiseOp<"positive_mask"> {
   let results = (outs Stow_MaskTensor:$mask);
 }
 
-def Stow_ReluGradOp : Stow_ElementwiseOp<"relu_grad"> {
+def Stow_ReluGradOp : Stow_ElementwiseOp<"relu_grad", [Stow_OfTraining]> {
   let summary = "Gradient of relu";
   let description = [{
     `dx = dy` where `saved` is positive (a float tensor: relu's output or input) or set (a mask),
@@ -132,7 +132,7 @@ def Stow_LeakyReluOp : Stow_ElementwiseOp<"leaky_relu", [Stow_HasGradient]> {
   let results = (outs Stow_FloatTensor:$y);
 }
 
-def Stow_LeakyReluGradOp : Stow_ElementwiseOp<"leaky_relu_grad"> {
+def Stow_LeakyReluGradOp : Stow_ElementwiseOp<"leaky_relu_grad", [Stow_OfTraining]> {
   let summary = "Gradient of leaky_relu";
   let description = [{
     `dx = dy` where `x > 0`, else `alpha * dy`.
@@ -169,7 +169,7 @@ def Stow_EluOp : Stow_ElementwiseOp<"elu", [Stow_HasGradient]> {
   let results = (outs Stow_FloatTensor:$y);
 }
 
-def Stow_EluGradOp : Stow_ElementwiseOp<"elu_grad"> {
+def Stow_EluGradOp : Stow_ElementwiseOp<"elu_grad", [Stow_OfTraining]> {
   let summary = "Gradient of elu from its output";
   let description = [{
     `dx = dy` where `y > 0`, else `dy * (y + alpha)`.
@@ -206,7 +206,7 @@ def Stow_ClipOp : Stow_ElementwiseOp<"clip", [Stow_HasGradient]> {
   let hasVerifier = 1;
 }
 
-def Stow_RangeGradOp : Stow_ElementwiseOp<"range_grad"> {
+def Stow_RangeGradOp : Stow_ElementwiseOp<"range_grad", [Stow_OfTraining]> {
   let summary = "Pass a gradient inside an interval";
   let description = [{
     `dx = dy * slope` where `low < x < high` (with `closed`: `low <= x <= high`), else 0: the
@@ -221,7 +221,7 @@ def Stow_RangeGradOp : Stow_ElementwiseOp<"range_grad"> {
   let results = (outs Stow_FloatTensor:$dx);
 }
 
-def Stow_HardSwishGradOp : Stow_ElementwiseOp<"hard_swish_grad"> {
+def Stow_HardSwishGradOp : Stow_ElementwiseOp<"hard_swish_grad", [Stow_OfTraining]> {
   let summary = "Gradient of hard_swish";
   let description = [{
     `dx = 0` where `x <= -3`, `dy` where `x >= 3`, else `dy * (x / 3 + 1 / 2)`.
@@ -233,7 +233,7 @@ def Stow_HardSwishGradOp : Stow_ElementwiseOp<"hard_swish_grad"> {
   let results = (outs Stow_FloatTensor:$dx);
 }
 
-def Stow_SelectGradOp : Stow_ElementwiseOp<"select_grad"> {
+def Stow_SelectGradOp : Stow_ElementwiseOp<"select_grad", [Stow_OfTraining]> {
   let summary = "Gradient of maximum and minimum for one side";
   let description = [{
     `dx = dy` where `a > b`, `dy / 2` where `a == b`, else 0 (PyTorch's rule for ties). For minimum
@@ -289,7 +289,7 @@ def Stow_DropoutOp : Stow_InferredOp<"dropout"> {
   let hasVerifier = 1;
 }
 
-def Stow_DropoutTrainingOp : Stow_ElementwiseOp<"dropout_training", [Stow_HasGradient]> {
+def Stow_DropoutTrainingOp : Stow_ElementwiseOp<"dropout_training", [Stow_OfTraining, Stow_HasGradient]> {
   let summary = "Drop elements by a counter-based random number";
   let description = [{
     Element i, counted row-major whatever the layout, is kept and scaled by `1 / (1 - ratio)` when

@@ -6,7 +6,7 @@ include "ir/StowBase.td"
 
 defvar Stow_HasCost = DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops", "getBytesMoved"]>;
 
-def Stow_EmbeddingOp : Stow_InferredOp<"embedding", [Stow_Full, Stow_HasGradient, Stow_HasCost]> {
+def Stow_EmbeddingOp : Stow_InferredOp<"embedding", [Stow_WalksRows, Stow_Full, Stow_HasGradient, Stow_HasCost]> {
   let summary = "Rows of a table by index";
   let description = [{
     `y[i...] = table[indices[i...]]`, where a row is everything behind dimension 0; the shape of y is
@@ -25,7 +25,7 @@ def Stow_EmbeddingOp : Stow_InferredOp<"embedding", [Stow_Full, Stow_HasGradient
 }
 
 def Stow_EmbeddingGradOp : Stow_InferredOp<"embedding_grad",
-    [Stow_HasCost, Stow_Full]> {
+    [Stow_OfTraining, Stow_WalksRows, Stow_HasCost, Stow_Full]> {
   let summary = "Gradient of embedding";
   let description = [{
     `dtable[r]` is the sum of the rows of `dy` whose index is r, added in the order of the indices: the
@@ -43,7 +43,7 @@ def Stow_EmbeddingGradOp : Stow_InferredOp<"embedding_grad",
 }
 
 def Stow_EmbeddingGradAddOp : Stow_InferredOp<"embedding_grad_add",
-    [Stow_HasCost, Stow_Shares, Stow_Full]> {
+    [Stow_OfTraining, Stow_HasCost, Stow_Shares, Stow_Full]> {
   let summary = "A table's gradient with that of embedding added to it";
   let description = [{
     `dtable = gradient + embedding_grad(dy, indices)`, the same bits: rows of `dy` whose index is the same

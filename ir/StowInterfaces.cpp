@@ -13,6 +13,14 @@ PrecisionClass precisionClassOf(Operation *op) {
                                          : PrecisionClass::Widest;
 }
 
+Walk walkOf(Operation *op) {
+  return op->hasTrait<WalksImages>()     ? Walk::Images
+         : op->hasTrait<WalksMatrices>() ? Walk::Matrices
+         : op->hasTrait<WalksRows>()     ? Walk::Rows
+         : op->hasTrait<WalksApart>()    ? Walk::Apart
+                                         : Walk::Alike;
+}
+
 double defaultFlops(Operation *op) {
   double elements = 0;
   for (Type type : op->getResultTypes())

@@ -36,7 +36,7 @@ def Stow_MapOp : Op<Stow_Dialect, "map",
 }
 
 def Stow_ProductMapOp : Op<Stow_Dialect, "product_map",
-    [IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, Stow_CostInterface,
+    [Stow_Multiplies, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, Stow_CostInterface,
      Stow_PrecisionInterface, RecursiveMemoryEffects,
      Stow_Shares,
      DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"]>,
@@ -72,7 +72,7 @@ def Stow_ProductMapOp : Op<Stow_Dialect, "product_map",
 }
 
 def Stow_Conv2dMapOp : Op<Stow_Dialect, "conv2d_map",
-    [IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, Stow_CostInterface,
+    [Stow_Multiplies, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, Stow_CostInterface,
      Stow_PrecisionInterface, Stow_PurityInterface, RecursiveMemoryEffects,
      DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"]>]> {
   let summary = "A convolution with a fused elementwise kernel behind it";

@@ -5,7 +5,7 @@
 include "ir/StowBase.td"
 
 def Stow_Conv2dOp : Stow_Op<"conv2d",
-    [Stow_Low, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
+    [Stow_Multiplies, Stow_WalksImages, Stow_Low, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Convolution over two spatial dimensions, or one to three";
   let description = [{
     `x` [N,C,H,W], `weight` [O,C/groups,kh,kw], optional `bias` [O] -> [N,O,H',W'] with
@@ -25,7 +25,7 @@ def Stow_Conv2dOp : Stow_Op<"conv2d",
 }
 
 def Stow_Conv2dGradInputOp : Stow_Op<"conv2d_grad_input",
-    [Stow_Low, Stow_HasGradient, Stow_HasFlops]> {
+    [Stow_Multiplies, Stow_WalksImages, Stow_Low, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Gradient of conv2d with respect to its input; transposed convolution";
   let description = [{
     In the model form it is a transposed convolution of `dy`, whose gradients are a convolution and
@@ -42,7 +42,7 @@ def Stow_Conv2dGradInputOp : Stow_Op<"conv2d_grad_input",
 }
 
 def Stow_Conv2dGradWeightOp : Stow_Op<"conv2d_grad_weight",
-    [Stow_Low, Stow_HasFlops]> {
+    [Stow_OfTraining, Stow_Multiplies, Stow_WalksImages, Stow_Low, Stow_HasFlops]> {
   let summary = "Gradient of conv2d with respect to its weight";
   let description = [{
     ```mlir
@@ -57,7 +57,7 @@ def Stow_Conv2dGradWeightOp : Stow_Op<"conv2d_grad_weight",
 }
 
 def Stow_MatmulOp : Stow_Op<"matmul",
-    [Stow_Low, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
+    [Stow_Multiplies, Stow_WalksMatrices, Stow_Low, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Matrix multiplication";
   let description = [{
     `a` [..., M, K] times `b` [..., K, N], either transposed in its last two dimensions when its flag

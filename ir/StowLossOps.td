@@ -24,7 +24,7 @@ def Stow_CrossEntropyRowsOp : Stow_InferredOp<"cross_entropy_rows", [Stow_Full, 
   let hasVerifier = 1;
 }
 
-def Stow_CrossEntropyRowsGradOp : Stow_InferredOp<"cross_entropy_rows_grad", [Stow_Full, Stow_Shares]> {
+def Stow_CrossEntropyRowsGradOp : Stow_InferredOp<"cross_entropy_rows_grad", [Stow_OfTraining, Stow_Full, Stow_Shares]> {
   let summary = "Gradient of cross_entropy_rows";
   let description = [{
     `dlogits = (exp(logits - lse) * sum(t w) - t w) * drow` with t and w of cross_entropy_rows, 0
@@ -58,7 +58,7 @@ def Stow_NllRowsOp : Stow_InferredOp<"nll_rows", [Stow_Full, Stow_HasGradient]> 
   let hasVerifier = 1;
 }
 
-def Stow_NllRowsGradOp : Stow_InferredOp<"nll_rows_grad", [Stow_Full]> {
+def Stow_NllRowsGradOp : Stow_InferredOp<"nll_rows_grad", [Stow_OfTraining, Stow_Full]> {
   let summary = "Gradient of nll_rows";
   let description = [{
     `dx[c] = -drow` where c is the row's target, else 0; ignored rows are 0. C1: target and drow

@@ -6,7 +6,7 @@
 include "ir/StowBase.td"
 
 def Stow_BatchNormOp : Stow_Op<"batch_norm",
-    [Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasGradient]> {
+    [Stow_WalksImages, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasGradient]> {
   let summary = "Batch normalization with running statistics";
   let description = [{
     `y = scale * (x - mean) / sqrt(variance + epsilon) + bias` per channel (dimension 1). In the model
@@ -28,7 +28,7 @@ def Stow_BatchNormOp : Stow_Op<"batch_norm",
 }
 
 def Stow_BatchNormTrainingOp : Stow_Op<"batch_norm_training",
-    [Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
+    [Stow_OfTraining, Stow_WalksImages, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Batch normalization with batch statistics";
   let description = [{
     Also returns the batch mean and the biased batch variance per channel, which the gradient and the
@@ -46,7 +46,7 @@ def Stow_BatchNormTrainingOp : Stow_Op<"batch_norm_training",
 }
 
 def Stow_BatchNormGradOp : Stow_Op<"batch_norm_grad",
-    [Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasFlops]> {
+    [Stow_OfTraining, Stow_WalksImages, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasFlops]> {
   let summary = "Gradient of batch_norm_training from saved statistics";
   let description = [{
     Returns the gradients of x, scale and bias; dx may overwrite dy or x.
@@ -61,7 +61,7 @@ def Stow_BatchNormGradOp : Stow_Op<"batch_norm_grad",
   let results = (outs Stow_FloatTensor:$dx, Stow_FloatTensor:$dscale, Stow_FloatTensor:$dbias);
 }
 
-def Stow_ChannelMomentsOp : Stow_InferredOp<"channel_moments", [Stow_Full, Stow_HasFlops]> {
+def Stow_ChannelMomentsOp : Stow_InferredOp<"channel_moments", [Stow_OfTraining, Stow_WalksImages, Stow_Full, Stow_HasFlops]> {
   let summary = "Mean and variance of every channel";
   let description = [{
     Over all dimensions but 1, the variance biased: the batch statistics of batch_norm_training, as a
@@ -76,7 +76,7 @@ def Stow_ChannelMomentsOp : Stow_InferredOp<"channel_moments", [Stow_Full, Stow_
 }
 
 def Stow_BatchNormScaleGradOp : Stow_InferredOp<"batch_norm_scale_grad",
-    [Stow_Full, Stow_HasFlops]> {
+    [Stow_OfTraining, Stow_WalksImages, Stow_Full, Stow_HasFlops]> {
   let summary = "Gradients of batch_norm_training with respect to scale and bias";
   let description = [{
     `dscale` is the sum of `dy * (x - mean) / sqrt(variance + epsilon)` over all dimensions but 1,
@@ -93,7 +93,7 @@ def Stow_BatchNormScaleGradOp : Stow_InferredOp<"batch_norm_scale_grad",
   let hasVerifier = 1;
 }
 
-def Stow_ChannelWindowSumOp : Stow_InferredOp<"channel_window_sum", [Stow_HasGradient]> {
+def Stow_ChannelWindowSumOp : Stow_InferredOp<"channel_window_sum", [Stow_WalksImages, Stow_HasGradient]> {
   let summary = "Sum over a window of neighbouring channels";
   let description = [{
     `y[n,c,...] = sum of x[n,j,...]` for `c - before <= j <= c + after` inside [0, C): what local
@@ -128,7 +128,7 @@ def Stow_LayerNormOp : Stow_InferredOp<"layer_norm",
   let hasVerifier = 1;
 }
 
-def Stow_LayerNormGradOp : Stow_InferredOp<"layer_norm_grad", [Stow_Full, Stow_Shares, Stow_HasFlops]> {
+def Stow_LayerNormGradOp : Stow_InferredOp<"layer_norm_grad", [Stow_OfTraining, Stow_Full, Stow_Shares, Stow_HasFlops]> {
   let summary = "Gradient of layer_norm with respect to x";
   let description = [{
     With `n = (x - mean) * rstd` and `g = dy * scale`: `dx = rstd * (g - mean(g) - n * mean(g * n))`,
@@ -144,7 +144,7 @@ def Stow_LayerNormGradOp : Stow_InferredOp<"layer_norm_grad", [Stow_Full, Stow_S
   let results = (outs Stow_FloatTensor:$dx);
 }
 
-def Stow_LayerNormScaleGradOp : Stow_InferredOp<"layer_norm_scale_grad", [Stow_Full, Stow_HasFlops]> {
+def Stow_LayerNormScaleGradOp : Stow_InferredOp<"layer_norm_scale_grad", [Stow_OfTraining, Stow_Full, Stow_HasFlops]> {
   let summary = "Gradients of layer_norm with respect to scale and bias";
   let description = [{
     `dscale` is the sum of `dy * (x - mean) * rstd` over the rows, `dbias` that of `dy`.
@@ -162,7 +162,7 @@ def Stow_LayerNormScaleGradOp : Stow_InferredOp<"layer_norm_scale_grad", [Stow_F
 //===-- Planes: group and instance normalization ----------------------------------------------===//
 
 def Stow_PlaneMomentsOp : Stow_InferredOp<"plane_moments",
-    [Stow_Full, Stow_HasGradient, Stow_HasFlops]> {
+    [Stow_WalksImages, Stow_Full, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Mean and variance of every plane";
   let description = [{
     A plane is what a sample has of a channel: all dimensions but 0 and 1. The variance is biased.
@@ -177,7 +177,7 @@ def Stow_PlaneMomentsOp : Stow_InferredOp<"plane_moments",
   let results = (outs Stow_FloatTensor:$mean, Stow_FloatTensor:$variance);
 }
 
-def Stow_PlaneNormalizeOp : Stow_ElementwiseOp<"plane_normalize", [Stow_HasGradient]> {
+def Stow_PlaneNormalizeOp : Stow_ElementwiseOp<"plane_normalize", [Stow_WalksImages, Stow_HasGradient]> {
   let summary = "Shift and scale every plane";
   let description = [{
     `y = (x - mean) * slope + shift`, where the three have one number per plane. The gradients of
@@ -195,7 +195,7 @@ def Stow_PlaneNormalizeOp : Stow_ElementwiseOp<"plane_normalize", [Stow_HasGradi
   let hasVerifier = 1;
 }
 
-def Stow_PlaneProductsOp : Stow_InferredOp<"plane_products", [Stow_Full, Stow_HasFlops]> {
+def Stow_PlaneProductsOp : Stow_InferredOp<"plane_products", [Stow_OfTraining, Stow_WalksImages, Stow_Full, Stow_HasFlops]> {
   let summary = "Sums of dy * (x - mean) and of dy over every plane";
   let description = [{
     C1: x has rank 3 or more and dy its shape; C2: mean is [N,C].
@@ -229,7 +229,7 @@ def Stow_RmsNormOp : Stow_InferredOp<"rms_norm",
   let hasVerifier = 1;
 }
 
-def Stow_RmsNormGradOp : Stow_InferredOp<"rms_norm_grad", [Stow_Full, Stow_Shares, Stow_HasFlops]> {
+def Stow_RmsNormGradOp : Stow_InferredOp<"rms_norm_grad", [Stow_OfTraining, Stow_Full, Stow_Shares, Stow_HasFlops]> {
   let summary = "Gradient of rms_norm with respect to x";
   let description = [{
     With `n = x * rstd` and `g = dy * scale`: `dx = rstd * (g - n * mean(g * n))`, the mean over the
@@ -245,7 +245,7 @@ def Stow_RmsNormGradOp : Stow_InferredOp<"rms_norm_grad", [Stow_Full, Stow_Share
   let results = (outs Stow_FloatTensor:$dx);
 }
 
-def Stow_RmsNormScaleGradOp : Stow_InferredOp<"rms_norm_scale_grad", [Stow_Full, Stow_HasFlops]> {
+def Stow_RmsNormScaleGradOp : Stow_InferredOp<"rms_norm_scale_grad", [Stow_OfTraining, Stow_Full, Stow_HasFlops]> {
   let summary = "Gradient of rms_norm with respect to scale";
   let description = [{
     The sum of `dy * x * rstd` over the rows.

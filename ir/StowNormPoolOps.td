@@ -8,7 +8,7 @@ defvar Stow_NormPoolAttributes = (ins F64Attr:$epsilon, DenseI64ArrayAttr:$kerne
                                   DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                                   DenseI64ArrayAttr:$dilations);
 
-def Stow_BatchNormMaxPoolOp : Stow_Op<"batch_norm_max_pool", [Stow_HasFlops]> {
+def Stow_BatchNormMaxPoolOp : Stow_Op<"batch_norm_max_pool", [Stow_OfTraining, Stow_HasFlops]> {
   let summary = "Max pooling of a batch normalization that is not stored";
   let description = [{
     What batch_norm_training makes of x, and max_pool_training of that, with their bits: `y`, the
@@ -33,7 +33,7 @@ def Stow_BatchNormMaxPoolOp : Stow_Op<"batch_norm_max_pool", [Stow_HasFlops]> {
 }
 
 def Stow_BatchNormMaxPoolGradientOp : Stow_Op<"batch_norm_max_pool_gradient",
-    [Stow_Shares, Stow_HasFlops]> {
+    [Stow_OfTraining, Stow_Shares, Stow_HasFlops]> {
   let summary = "Gradients of batch_norm_max_pool by x, scale and bias";
   let description = [{
     The bits of max_pool_grad and batch_norm_grad. The gradient between the two, as large as x, is

@@ -9,12 +9,13 @@ include "ir/StowBase.td"
 // (stow.slow_state on the argument) is a token as well; the one of the copy out that replaces it is returned.
 def Stow_CopyToken : StaticShapeTensorOf<[I8]>;
 
-// Copies and awaits are commands, but no arithmetic: none may run twice, or be left out because nothing reads it.
+// Copies and awaits are commands, but no arithmetic: none may run twice, or be left out because nothing reads it. An evaluation keeps
+// nothing for a backward, so that only training has them.
 class Stow_CopyOp<string mnemonic, list<Trait> traits = []>
     : Op<Stow_Dialect, mnemonic,
          !listconcat(traits,
                      [DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops", "getBytesMoved"]>,
-                      Stow_PrecisionInterface, Stow_NotRecomputable])> {
+                      Stow_PrecisionInterface, Stow_OfTraining, Stow_NotRecomputable])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }

@@ -5,7 +5,7 @@
 include "ir/StowBase.td"
 
 class Stow_UpdateOp<string mnemonic>
-    : Stow_Op<mnemonic, [Stow_Full, Stow_IsElementwise, Stow_Shares, Stow_NotRecomputable]> {
+    : Stow_Op<mnemonic, [Stow_UpdatesState, Stow_OfTraining, Stow_Full, Stow_IsElementwise, Stow_Shares, Stow_NotRecomputable]> {
 }
 
 // Of the parameter's group: its learning rate is `learning_rate * lr_scale`.

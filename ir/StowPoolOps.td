@@ -8,7 +8,7 @@ defvar Stow_PoolAttributes = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$
                               DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
 
 def Stow_MaxPoolOp : Stow_Op<"max_pool",
-    [InferTypeOpAdaptorWithIsCompatible]> {
+    [Stow_WalksImages, InferTypeOpAdaptorWithIsCompatible]> {
   let summary = "Max pooling";
   let description = [{
     `x` [N,C,H,W] -> [N,C,H',W'], windows as in conv2d, over one to three spatial dimensions; padding
@@ -25,7 +25,7 @@ def Stow_MaxPoolOp : Stow_Op<"max_pool",
 }
 
 def Stow_MaxPoolTrainingOp : Stow_Op<"max_pool_training",
-    [Stow_HasGradient]> {
+    [Stow_OfTraining, Stow_WalksImages, Stow_HasGradient]> {
   let summary = "Max pooling that also returns what its gradient reads";
   let description = [{
     `saved` tells where each maximum lay, in whatever form the device's gradient wants: its type is
@@ -42,7 +42,7 @@ def Stow_MaxPoolTrainingOp : Stow_Op<"max_pool_training",
   let hasVerifier = 1;
 }
 
-def Stow_MaxPoolGradOp : Stow_Op<"max_pool_grad"> {
+def Stow_MaxPoolGradOp : Stow_Op<"max_pool_grad", [Stow_OfTraining, Stow_WalksImages]> {
   let summary = "Gradient of max pooling from what it saved";
   let description = [{
     ```mlir
@@ -57,7 +57,7 @@ def Stow_MaxPoolGradOp : Stow_Op<"max_pool_grad"> {
 }
 
 def Stow_AvgPoolOp : Stow_Op<"avg_pool",
-    [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient]> {
+    [Stow_WalksImages, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient]> {
   let summary = "Average pooling";
   let description = [{
     Divides by the window's size, or with `count_include_pad = false` by the elements of it that lie
@@ -73,7 +73,7 @@ def Stow_AvgPoolOp : Stow_Op<"avg_pool",
   let results = (outs Stow_FloatTensor:$y);
 }
 
-def Stow_AvgPoolGradOp : Stow_Op<"avg_pool_grad"> {
+def Stow_AvgPoolGradOp : Stow_Op<"avg_pool_grad", [Stow_OfTraining, Stow_WalksImages]> {
   let summary = "Gradient of average pooling";
   let description = [{
     ```mlir

@@ -4,7 +4,7 @@
 
 include "ir/StowBase.td"
 
-def Stow_DequantizeOp : Stow_Op<"dequantize", [Stow_HasFlops]> {
+def Stow_DequantizeOp : Stow_Op<"dequantize", [Stow_WalksRows, Stow_HasFlops]> {
   let summary = "A quantized weight as numbers";
   let description = [{
     What the bytes of a frozen parameter stand for, row-major, as `runtime/base/Quantization.h` has them: `scheme` is "nf4" or
@@ -21,7 +21,7 @@ def Stow_DequantizeOp : Stow_Op<"dequantize", [Stow_HasFlops]> {
   let hasVerifier = 1;
 }
 
-def Stow_CodedMatmulOp : Stow_Op<"coded_matmul", [Stow_HasFlops]> {
+def Stow_CodedMatmulOp : Stow_Op<"coded_matmul", [Stow_Multiplies, Stow_HasFlops]> {
   let summary = "A product of few rows with a quantized weight";
   let description = [{
     `a` [..., K] times the matrix that the bytes of `packed` stand for, [K, N] or, with `transpose_b`, [N, K]: the matmul of a

@@ -4,8 +4,8 @@
 
 include "ir/StowBase.td"
 
-class Stow_ReduceOp<string mnemonic, string what>
-    : Stow_InferredOp<mnemonic, [Stow_Full, Stow_HasGradient]> {
+class Stow_ReduceOp<string mnemonic, string what, list<Trait> traits = []>
+    : Stow_InferredOp<mnemonic, !listconcat(traits, [Stow_Reduces, Stow_Full, Stow_HasGradient])> {
   let summary = what # " over dimensions";
   let description = what # " over `axes` (sorted, distinct); with `keepdims` they stay with extent "
                     "1. C1: axes sorted, distinct, inside the rank.\n\n```mlir\n%y = stow." #
@@ -16,9 +16,9 @@ class Stow_ReduceOp<string mnemonic, string what>
   let hasVerifier = 1;
 }
 
-def Stow_ReduceSumOp : Stow_ReduceOp<"reduce_sum", "Sum">;
-def Stow_ReduceMeanOp : Stow_ReduceOp<"reduce_mean", "Mean">;
-def Stow_ReduceMaxOp : Stow_ReduceOp<"reduce_max", "Maximum">;
+def Stow_ReduceSumOp : Stow_ReduceOp<"reduce_sum", "Sum", [Stow_WalksApart]>;
+def Stow_ReduceMeanOp : Stow_ReduceOp<"reduce_mean", "Mean", [Stow_WalksApart]>;
+def Stow_ReduceMaxOp : Stow_ReduceOp<"reduce_max", "Maximum", [Stow_WalksApart]>;
 def Stow_ReduceSumSquaresOp : Stow_ReduceOp<"reduce_sum_squares", "Sum of squares">;
 
 class Stow_SoftmaxLikeOp<string mnemonic, string formula, list<Trait> traits>
@@ -36,7 +36,7 @@ def Stow_LogSoftmaxOp : Stow_SoftmaxLikeOp<"log_softmax", "Logarithm of softmax"
                                            [Stow_HasGradient]>;
 
 class Stow_SoftmaxLikeGradOp<string mnemonic, string formula>
-    : Stow_InferredOp<mnemonic, [Stow_Full, Stow_Shares]> {
+    : Stow_InferredOp<mnemonic, [Stow_OfTraining, Stow_Full, Stow_Shares]> {
   let summary = formula;
   let description = formula # " from its output `y`.\n\n```mlir\n%dx = stow." # mnemonic #
                     " %dy, %y {axis = 1 : i64} : (tensor<8x10xf32>, tensor<8x10xf32>) -> "

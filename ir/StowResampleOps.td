@@ -50,7 +50,7 @@ def Stow_RearrangeOp : Stow_Op<"rearrange", [Stow_Same, Stow_HasGradient]> {
 }
 
 def Stow_GridSampleOp : Stow_InferredOp<"grid_sample",
-    [Stow_HasWidePositions, Stow_HasGradient, Stow_HasFlops]> {
+    [Stow_WalksApart, Stow_HasWidePositions, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Elements of images at computed places";
   let description = [{
     y holds, for every place that `grid` names and every channel, what the image x[n, c] is there:
@@ -75,7 +75,7 @@ def Stow_GridSampleOp : Stow_InferredOp<"grid_sample",
 }
 
 def Stow_GridSampleGradInputOp : Stow_InferredOp<"grid_sample_grad_input",
-    [Stow_Full, Stow_HasWidePositions, Stow_HasFlops]> {
+    [Stow_OfTraining, Stow_WalksApart, Stow_Full, Stow_HasWidePositions, Stow_HasFlops]> {
   let summary = "Gradient of grid_sample for its images";
   let description = [{
     Every element of `dy`, times its weights, is added to the elements of dx that it was made of. dx
@@ -95,7 +95,7 @@ def Stow_GridSampleGradInputOp : Stow_InferredOp<"grid_sample_grad_input",
 }
 
 def Stow_GridSampleGradGridOp : Stow_InferredOp<"grid_sample_grad_grid",
-    [Stow_Full, Stow_HasWidePositions, Stow_HasFlops]> {
+    [Stow_OfTraining, Stow_WalksApart, Stow_Full, Stow_HasWidePositions, Stow_HasFlops]> {
   let summary = "Gradient of grid_sample for its grid";
   let description = [{
     The derivative of the linear mode by the coordinates, summed over the channels in their order: what

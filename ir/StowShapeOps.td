@@ -4,7 +4,7 @@
 
 include "ir/StowBase.td"
 
-def Stow_ConstantOp : Stow_Op<"constant", [ConstantLike, InferTypeOpAdaptor]> {
+def Stow_ConstantOp : Stow_Op<"constant", [Stow_WalksApart, ConstantLike, InferTypeOpAdaptor]> {
   let summary = "A tensor known at compile time";
   let description = [{
     Splats fold into the kernels that read them; other constants become unsaved state.
@@ -19,7 +19,7 @@ def Stow_ConstantOp : Stow_Op<"constant", [ConstantLike, InferTypeOpAdaptor]> {
 }
 
 def Stow_ReshapeOp : Stow_Op<"reshape",
-    [Stow_Same, Stow_HasGradient,
+    [Stow_WalksApart, Stow_Same, Stow_HasGradient,
      DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "getViewOfPart"]>]> {
   let summary = "View storage under another shape";
   let description = [{
@@ -37,7 +37,7 @@ def Stow_ReshapeOp : Stow_Op<"reshape",
 }
 
 def Stow_TransposeOp : Stow_InferredOp<"transpose",
-    [Stow_Same, Stow_HasGradient, Stow_Shares]> {
+    [Stow_WalksApart, Stow_Same, Stow_HasGradient, Stow_Shares]> {
   let summary = "Permute dimensions";
   let description = [{
     Dimension i of y is dimension `permutation[i]` of x: a copy, or a view that never runs where the

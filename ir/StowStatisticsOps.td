@@ -4,7 +4,7 @@
 
 include "ir/StowBase.td"
 
-def Stow_BatchNormStatisticsOp : Stow_Op<"batch_norm_statistics", [Stow_HasFlops]> {
+def Stow_BatchNormStatisticsOp : Stow_Op<"batch_norm_statistics", [Stow_OfTraining, Stow_HasFlops]> {
   let summary = "What a batch is normalized with, per channel";
   let description = [{
     Mean and variance of x as batch_norm_training has them, and `slope = scale / sqrt(variance +

@@ -314,14 +314,18 @@ int64_t CudaTarget::productRowStep(MatmulOp product) const {
 OrderWish CudaTarget::orderWish(Operation *op) const {
   if (isConvolution(op))
     return isForTensorCores(op) ? OrderWish::ChannelsLast : OrderWish::RowMajor;
-  if (isa<MatmulOp>(op) || isAttention(op))
+  switch (walkOf(op)) {
+  case Walk::Images:
+    return isForTensorCores(op) ? OrderWish::ChannelsLast : OrderWish::None;
+  case Walk::Matrices:
     return OrderWish::Matrices;
-  if (isa<DequantizeOp, EmbeddingOp, EmbeddingGradOp>(op))
+  case Walk::Rows:
     return OrderWish::RowMajor;
-  const bool isOfImages = isa<MaxPoolOp, MaxPoolTrainingOp, MaxPoolGradOp, AvgPoolOp, AvgPoolGradOp,
-                              ChannelMomentsOp, BatchNormScaleGradOp, ChannelWindowSumOp,
-                              PlaneMomentsOp, PlaneNormalizeOp, PlaneProductsOp>(op);
-  return isOfImages && isForTensorCores(op) ? OrderWish::ChannelsLast : OrderWish::None;
+  case Walk::Alike:
+  case Walk::Apart:
+    break;
+  }
+  return OrderWish::None;
 }
 
 bool CudaTarget::takesType(Operation *op, unsigned, FloatType type) const {

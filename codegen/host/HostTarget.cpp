@@ -152,15 +152,18 @@ int64_t HostTarget::productRowStep(MatmulOp) const { return 1; }
 /// Convolutions, pooling and normalizations are fast on channels-last operands and results, the
 /// library's and the generated ones alike.
 OrderWish HostTarget::orderWish(Operation *op) const {
-  if (isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp, MaxPoolOp, MaxPoolTrainingOp,
-          MaxPoolGradOp, AvgPoolOp, AvgPoolGradOp, BatchNormOp, BatchNormTrainingOp,
-          BatchNormGradOp, ChannelMomentsOp, BatchNormScaleGradOp, ChannelWindowSumOp,
-          PlaneMomentsOp, PlaneNormalizeOp, PlaneProductsOp>(op))
+  switch (walkOf(op)) {
+  case Walk::Images:
     return OrderWish::ChannelsLast;
-  if (isa<MatmulOp, AttentionOp, AttentionGradientOp>(op))
+  case Walk::Matrices:
     return OrderWish::Matrices;
-  return isa<DequantizeOp, EmbeddingOp, EmbeddingGradOp>(op) ? OrderWish::RowMajor
-                                                             : OrderWish::None;
+  case Walk::Rows:
+    return OrderWish::RowMajor;
+  case Walk::Alike:
+  case Walk::Apart:
+    break;
+  }
+  return OrderWish::None;
 }
 
 bool HostTarget::takesType(Operation *op, unsigned position, FloatType type) const {

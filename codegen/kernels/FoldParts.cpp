@@ -34,7 +34,7 @@ std::optional<Folded> foldedBy(Operation *op) {
     return llvm::filter_to_vector(llvm::seq<int64_t>(0, type.getRank()),
                                   [=](int64_t dim) { return dim != kept; });
   };
-  if (isa<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceSumSquaresOp>(op))
+  if (op->hasTrait<Reduces>())
     return Folded{type, llvm::to_vector(op->getAttrOfType<DenseI64ArrayAttr>("axes").asArrayRef())};
   if (isa<LayerNormScaleGradOp>(op))
     return Folded{type, allBut(type.getRank() - 1), 1, 2};

@@ -190,7 +190,7 @@ private:
       goOnThroughRows();
     } else if (isa<TakeAlongOp, ScatterAlongOp>(op)) {
       ofIndices();
-    } else if (isa<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceSumSquaresOp>(op)) {
+    } else if (op->hasTrait<Reduces>()) {
       ofReduction();
     }
   }

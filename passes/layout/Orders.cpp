@@ -45,10 +45,9 @@ bool isUpdate(Operation *op) {
 } // namespace
 
 SmallVector<Value> Orders::groupedValues(Operation *op) {
+  const Walk walk = walkOf(op);
   if (isConvolution(op) || isUpdate(op) || op->getNumResults() == 0 ||
-      isa<MatmulOp, AttentionOp, AttentionGradientOp, DequantizeOp, EmbeddingOp, EmbeddingGradOp,
-          ReshapeOp, TransposeOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, GridSampleOp,
-          GridSampleGradInputOp, GridSampleGradGridOp, ConstantOp>(op))
+      (walk != Walk::Alike && walk != Walk::Images))
     return {};
   // An elementwise op's space is its result's; a library's or a row kernel's is its operand's.
   bool elementwise = isa<ElementwiseOpInterface>(op);

@@ -44,8 +44,8 @@ std::optional<int64_t> meetingDimension(Operation *op) {
 /// True for ops whose samples stay apart wherever they lie, given that results grow as operands do.
 bool keepsSamplesAnywhere(Operation *op) {
   return isa<ElementwiseOpInterface, ReshapeOp, TransposeOp, ConcatOp, SliceOp, PadOp, MatmulOp,
-             EmbeddingOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceSumSquaresOp>(op) ||
-         meetingDimension(op);
+             EmbeddingOp>(op) ||
+         op->hasTrait<Reduces>() || meetingDimension(op);
 }
 
 class Comparison {

@@ -22,18 +22,12 @@ namespace {
 /// measured for convolutions, 12,000 for matrix products.
 constexpr double kReferenceSlowdown = 300;
 
-/// Products and convolutions compute at the rate of what they multiply, whatever they write: 16-bit factors with sums in f32
-/// run at the 16-bit rate.
-bool multipliesOperands(Operation *op) {
-  return isa<MatmulOp, CodedMatmulOp, ProductMapOp, Conv2dOp, Conv2dMapOp, Conv2dGradInputOp,
-             Conv2dGradWeightOp>(op);
-}
-
+/// 16-bit factors with sums in f32 run at the 16-bit rate.
 double peakOf(const CostModel &model, Operation *op) {
-  auto type = op->getNumResults()
-                  ? dyn_cast<RankedTensorType>(multipliesOperands(op) ? op->getOperand(0).getType()
-                                                                      : op->getResult(0).getType())
-                  : RankedTensorType();
+  auto type = op->getNumResults() ? dyn_cast<RankedTensorType>(op->hasTrait<Multiplies>()
+                                                                   ? op->getOperand(0).getType()
+                                                                   : op->getResult(0).getType())
+                                  : RankedTensorType();
   auto found = model.flopsPerSecond.end();
   if (type)
     found = model.flopsPerSecond.find(dtypeOf(type.getElementType()));

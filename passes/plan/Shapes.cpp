@@ -129,6 +129,11 @@ bool isSameInit(Attribute init, Attribute other) {
          blob->getData() == itsBlob->getData();
 }
 
+/// Whether the result has elements of the operands, moved.
+bool movesElements(Operation *op) {
+  return isa<ReshapeOp, TransposeOp, SliceOp, StridedSliceOp, PadOp, ConcatOp, SelectOp>(op);
+}
+
 std::optional<int64_t> ignoredLabel(Value labels) {
   constexpr int64_t none = std::numeric_limits<int64_t>::min();
   for (OpOperand &use : labels.getUses()) {
@@ -138,8 +143,7 @@ std::optional<int64_t> ignoredLabel(Value labels) {
       found = static_cast<int64_t>(rows.getIgnoreIndex());
     else if (auto rows = dyn_cast<NllRowsOp>(user); rows && use.getOperandNumber() == 1)
       found = static_cast<int64_t>(rows.getIgnoreIndex());
-    else if (isa<ReshapeOp, TransposeOp, SliceOp, StridedSliceOp, PadOp, ConcatOp, SelectOp>(
-                 user) &&
+    else if (movesElements(user) &&
              getElementTypeOrSelf(user->getResult(0)) == getElementTypeOrSelf(labels))
       found = ignoredLabel(user->getResult(0));
     if (found && *found != none)
@@ -187,9 +191,7 @@ static bool indexesTable(Value numbers) {
     Operation *user = use.getOwner();
     if (auto table = dyn_cast<EmbeddingOp>(user))
       return table.getIndices() == use.get();
-    return isa<ReshapeOp, TransposeOp, SliceOp, StridedSliceOp, PadOp, ConcatOp, SelectOp, CastOp>(
-               user) &&
-           indexesTable(user->getResult(0));
+    return (movesElements(user) || isa<CastOp>(user)) && indexesTable(user->getResult(0));
   });
 }
 

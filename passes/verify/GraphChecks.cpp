@@ -253,20 +253,10 @@ LogicalResult checkOutputs(func::FuncOp graph) {
 bool isTrainingOp(Operation *op) {
   if (auto product = dyn_cast<ProductMapOp>(op))
     return !product.getUpdates().empty();
-  return isa<BatchNormTrainingOp, DropoutTrainingOp, MaxPoolTrainingOp, PositiveMaskOp, ReluGradOp,
-             LeakyReluGradOp, EluGradOp, RangeGradOp, HardSwishGradOp, SelectGradOp,
-             Conv2dGradWeightOp, BatchNormGradOp, ChannelMomentsOp, BatchNormScaleGradOp,
-             MaxPoolGradOp, AvgPoolGradOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsGradOp,
-             NllRowsGradOp, EmbeddingGradOp, EmbeddingGradAddOp, LayerNormGradOp,
-             LayerNormScaleGradOp, PlaneProductsOp, RmsNormGradOp, RmsNormScaleGradOp,
-             GridSampleGradInputOp, GridSampleGradGridOp, AttentionGradientOp, BatchNormMaxPoolOp,
-             BatchNormMaxPoolGradientOp, BatchNormStatisticsOp>(op) ||
-         isUpdateOp(op);
+  return op->hasTrait<OfTraining>();
 }
 
-bool isUpdateOp(Operation *op) {
-  return isa<SgdOp, AdamOp, RmspropOp, AdagradOp, LionOp, AdafactorOp, MovingAverageOp>(op);
-}
+bool isUpdateOp(Operation *op) { return op->hasTrait<UpdatesState>(); }
 
 // Generated functions that register each pass and, as a group, all of them.
 namespace {

@@ -29,7 +29,7 @@ llvm::LogicalResult checkOutputs(mlir::func::FuncOp graph);
 llvm::StringRef argumentString(mlir::func::FuncOp graph, unsigned index, llvm::StringRef name);
 llvm::StringRef resultString(mlir::func::FuncOp graph, unsigned index, llvm::StringRef name);
 
-/// True for ops that only training has: variants, gradients, losses, updates.
+/// True for ops that only training has: those of the trait, and products that update state.
 bool isTrainingOp(mlir::Operation *op);
 
 /// True for optimizer updates.

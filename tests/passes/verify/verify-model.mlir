@@ -129,6 +129,8 @@ module attributes {stow.form = "model"} {
     %1 = stow.reorder %a : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{'stow.relu_grad' has no place in the form "model"}}
     %2 = stow.relu_grad %a, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{'stow.copy_out' has no place in the form "model"}}
+    %3 = stow.copy_out %a : (tensor<4xf32>) -> tensor<0xi8>
     return
   }
 }

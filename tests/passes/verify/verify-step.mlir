@@ -98,6 +98,8 @@ module attributes {stow.form = "step"} {
     %0 = stow.dropout %a {ratio = 0.5 : f64} : (tensor<f32>) -> tensor<f32>
     // expected-error @+1 {{'stow.relu_grad' has no place in the evaluation graph}}
     %1 = stow.relu_grad %a, %a : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    // expected-error @+1 {{'stow.copy_out' has no place in the evaluation graph}}
+    %copy = stow.copy_out %a : (tensor<f32>) -> tensor<0xi8>
     // expected-error @+1 {{has phase backward in the evaluation graph}}
     %2 = stow.neg %a {stow.phase = #stow.phase<backward>} : (tensor<f32>) -> tensor<f32>
     return %a : tensor<f32>
