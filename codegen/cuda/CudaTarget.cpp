@@ -1,7 +1,7 @@
 #include "codegen/cuda/CudaTarget.h"
 
 #include "codegen/cuda/Epilogues.h"
-#include "codegen/kernels/KernelSequence.h"
+#include "codegen/kernels/device/KernelSequence.h"
 #include "codegen/program/LibraryCommand.h"
 #include "ir/StowAttentionOps.h"
 #include "ir/StowEmbeddingOps.h"

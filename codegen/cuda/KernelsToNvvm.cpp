@@ -6,9 +6,9 @@
 #include "codegen/cuda/NvvmCode.h"
 
 #include "codegen/cuda/Passes.h"
-#include "codegen/kernels/KernelSequence.h"
 #include "codegen/kernels/Lanes.h"
 #include "codegen/kernels/Passes.h"
+#include "codegen/kernels/device/KernelSequence.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"

@@ -1,6 +1,6 @@
 // Data movement: every such op copies boxes, and pad fills the slabs around one.
-#include "codegen/kernels/DeviceTiles.h"
-#include "codegen/kernels/VectorWalk.h"
+#include "codegen/kernels/device/DeviceTiles.h"
+#include "codegen/kernels/device/VectorWalk.h"
 #include "ir/StowIndexOps.h"
 #include "ir/StowResampleOps.h"
 #include "ir/StowShapeOps.h"

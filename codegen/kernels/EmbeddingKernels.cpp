@@ -1,8 +1,8 @@
 // Tables read by index, and the sum of rows by index that is their gradient.
-#include "codegen/kernels/DeviceScatter.h"
 #include "codegen/kernels/RowIndex.h"
-#include "codegen/kernels/SharedMemory.h"
-#include "codegen/kernels/VectorWalk.h"
+#include "codegen/kernels/device/DeviceScatter.h"
+#include "codegen/kernels/device/SharedMemory.h"
+#include "codegen/kernels/device/VectorWalk.h"
 #include "ir/StowEmbeddingOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

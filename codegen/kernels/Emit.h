@@ -1,9 +1,9 @@
 // What the emitters of the kernel groups share: the kernel's frame, rows, and folds along them.
 #pragma once
 
-#include "codegen/kernels/FoldParts.h"
 #include "codegen/kernels/Lanes.h"
 #include "codegen/kernels/Space.h"
+#include "codegen/kernels/device/FoldParts.h"
 
 #include <functional>
 

@@ -1,6 +1,6 @@
 // Losses over rows of class scores: one fold or one pass a row.
 #include "codegen/kernels/Fold.h"
-#include "codegen/kernels/VectorWalk.h"
+#include "codegen/kernels/device/VectorWalk.h"
 #include "ir/StowLossOps.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -1,8 +1,8 @@
 // stow.map: its body in every lane, with what does not change along the lanes computed once a row
 // and what does not change at all (learning rates, bias corrections) once a call.
-#include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/MapBody.h"
-#include "codegen/kernels/VectorWalk.h"
+#include "codegen/kernels/device/DeviceVectors.h"
+#include "codegen/kernels/device/VectorWalk.h"
 
 #include "ir/PackedMasks.h"
 #include "ir/StowKernelOps.h"

@@ -8,8 +8,8 @@
 // taken in the order of the taps. Short windows are unrolled, others are loops. What max pooling saves
 // is the number of the tap, row-major in the window; the first of equal maxima wins, and NaN wins over
 // everything, as in PyTorch.
-#include "codegen/kernels/DevicePools.h"
 #include "codegen/kernels/Fold.h"
+#include "codegen/kernels/device/DevicePools.h"
 #include "ir/StowPoolOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

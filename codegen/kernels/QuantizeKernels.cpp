@@ -1,6 +1,6 @@
 // Quantized weights as numbers: a vector of bytes gives one vector of elements, or two; and what an optimizer keeps, to and from 8
 // bits (runtime/base/Quantization.h).
-#include "codegen/kernels/VectorWalk.h"
+#include "codegen/kernels/device/VectorWalk.h"
 #include "ir/StowQuantizeOps.h"
 #include "runtime/base/Quantization.h"
 

@@ -7,10 +7,10 @@
 //
 //   x        |. a b .|. . . .|         to twice the size: lanes 0 to 7 of vector 1 read elements 3 to 8,
 //   y    |0 0 0 0 0 0 0 0|1 1 ...      of vector 2 elements 7 to 12, with the same weights
-#include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/Fold.h"
 #include "codegen/kernels/IndexMath.h"
-#include "codegen/kernels/VectorWalk.h"
+#include "codegen/kernels/device/DeviceVectors.h"
+#include "codegen/kernels/device/VectorWalk.h"
 
 #include "ir/Resample.h"
 #include "ir/StowResampleOps.h"

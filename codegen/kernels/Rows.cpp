@@ -1,6 +1,6 @@
 // Rows: how tasks walk an iteration space, and folds along and across the lanes.
-#include "codegen/kernels/DeviceRows.h"
 #include "codegen/kernels/IndexMath.h"
+#include "codegen/kernels/device/DeviceRows.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -1,7 +1,7 @@
 // channel_window_sum: a short sum over neighbouring channels, which read as zero outside.
-#include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/IndexMath.h"
-#include "codegen/kernels/VectorWalk.h"
+#include "codegen/kernels/device/DeviceVectors.h"
+#include "codegen/kernels/device/VectorWalk.h"
 #include "ir/StowNormOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

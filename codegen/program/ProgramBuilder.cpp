@@ -1,7 +1,7 @@
 #include "codegen/program/ProgramBuilder.h"
 
-#include "codegen/kernels/KernelSequence.h"
-#include "codegen/kernels/MapsTogether.h"
+#include "codegen/kernels/device/KernelSequence.h"
+#include "codegen/kernels/device/MapsTogether.h"
 #include "codegen/program/LibraryCommand.h"
 #include "ir/Joining.h"
 #include "ir/StepGraphs.h"

@@ -4,7 +4,7 @@
 #include "tests/codegen/LoadedKernels.h"
 #include "tests/reference/Evaluator.h"
 
-#include "codegen/kernels/AttentionEmitter.h"
+#include "codegen/kernels/device/AttentionEmitter.h"
 #include "ir/StowAttentionOps.h"
 #include "runtime/host/Float16.h"
 

@@ -3,7 +3,7 @@
 #include "tests/gpu/DeviceRunner.h"
 
 #include "codegen/cuda/NvvmCode.h"
-#include "codegen/kernels/KernelSequence.h"
+#include "codegen/kernels/device/KernelSequence.h"
 #include "tests/codegen/KernelRunner.h"
 #include "tests/gpu/KernelCase.h"
 #include "tests/gpu/execute/Execute.h"

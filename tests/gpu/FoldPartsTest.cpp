@@ -1,6 +1,6 @@
 // Folds of few rows, whose rows are shared by several blocks: the kernels one after the other against
 // plain loops, and how many blocks there are.
-#include "codegen/kernels/FoldParts.h"
+#include "codegen/kernels/device/FoldParts.h"
 #include "runtime/base/Concat.h"
 #include "tests/codegen/Kernels.h"
 

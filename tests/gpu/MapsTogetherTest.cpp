@@ -1,6 +1,6 @@
 // Small maps of one body in one launch: the same bytes as one by one, every access inside the operands and
 // results of the maps, whatever their lengths and alignments.
-#include "codegen/kernels/MapsTogether.h"
+#include "codegen/kernels/device/MapsTogether.h"
 #include "ir/StowKernelOps.h"
 #include "runtime/base/Concat.h"
 #include "tests/codegen/LoadedKernels.h"

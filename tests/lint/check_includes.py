@@ -13,7 +13,7 @@ RUNTIME = ["runtime/include", "runtime/base", "runtime/format", "runtime/report"
            "runtime/data", "runtime/program"]
 DEVICES = ["runtime/slow", "runtime/host", "runtime/host/loops", "runtime/cuda"]  # behind the door, runtime/device
 PURE = ["runtime/base", "ir/plan", "passes/solvers"]
-CODEGEN = ["codegen", "codegen/kernels", "codegen/program", "codegen/host", "codegen/cuda"]
+CODEGEN = ["codegen", "codegen/kernels", "codegen/kernels/host", "codegen/kernels/device", "codegen/program", "codegen/host", "codegen/cuda"]
 PLACED = ["ir", "passes/Target.h", "passes/memory", "runtime/base", "runtime/format"]  # what says all of a placed module
 
 # room: (rooms or headers it may include, whether it may include MLIR and LLVM). The longest prefix of a path is its room;
@@ -38,10 +38,12 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
     "passes": (["runtime/base", "runtime/format", "ir", *PURE], True),
     "passes/plan": (["passes", "runtime/base", "runtime/format", "ir", *PURE], True),
     "codegen": ([*PLACED, *CODEGEN], True),
-    "codegen/kernels": (["ir", "runtime/base"], True),
-    "codegen/program": ([*PLACED, "codegen", "codegen/kernels", "runtime/host/Float16.h", "runtime/host/Instructions.h"], True),
+    "codegen/kernels": (["ir", "runtime/base", "codegen/kernels/device"], True),
+    "codegen/kernels/host": (["ir", "runtime/base", "codegen/kernels"], True),
+    "codegen/kernels/device": (["ir", "runtime/base", "codegen/kernels"], True),
+    "codegen/program": ([*PLACED, "codegen", "codegen/kernels", "codegen/kernels/device", "runtime/host/Float16.h", "runtime/host/Instructions.h"], True),
     "codegen/host": ([*PLACED, "codegen", "codegen/kernels", "codegen/program", "runtime/host", "runtime/host/loops"], True),
-    "codegen/cuda": ([*PLACED, "codegen", "codegen/kernels", "codegen/program", "runtime/cuda"], True),
+    "codegen/cuda": ([*PLACED, "codegen", "codegen/kernels", "codegen/kernels/device", "codegen/program", "runtime/cuda"], True),
     "compiler/plan": (PURE, False),
     "compiler/eager": (["runtime/base", "runtime/format"], False),
     "compiler/import": (["ir", "passes/autodiff", "codegen/kernels", "compiler/eager", "runtime/base", "runtime/format"], True),

@@ -110,6 +110,15 @@ class Includes(Lint):
         self.assert_found(check_includes.check, "codegen/host/HostTarget.h", "runtime/host/Library.h", "codegen/cuda/CudaTarget.h",
                           "runtime/cuda/Functions.h", "codegen/program/ProgramBuilder.h", "codegen/host/ProductTiles.h", "runtime/host/Library.h")
 
+    def test_lanes_know_their_side_alone(self) -> None:
+        self.include("codegen/kernels/A.cpp", '"codegen/kernels/device/VectorWalk.h"', '"codegen/kernels/host/X.h"')
+        self.include("codegen/kernels/host/B.cpp", '"codegen/kernels/Lanes.h"', '"codegen/kernels/device/VectorWalk.h"')
+        self.include("codegen/kernels/device/C.cpp", '"codegen/kernels/Lanes.h"', '"codegen/kernels/host/X.h"')
+        self.include("codegen/host/D.cpp", '"codegen/kernels/Kernels.h"', '"codegen/kernels/device/FoldParts.h"')
+        self.include("codegen/cuda/E.cpp", '"codegen/kernels/device/KernelSequence.h"')
+        self.assert_found(check_includes.check, "codegen/kernels/device/FoldParts.h", "codegen/kernels/host/X.h", "codegen/kernels/host/X.h",
+                          "codegen/kernels/device/VectorWalk.h")
+
     def test_loops_know_no_onednn(self) -> None:
         self.include("runtime/host/MatMul.cpp", '"runtime/host/loops/SkinnyProduct.h"', '"runtime/host/Primitive.h"')
         self.include("runtime/host/loops/A.cpp", '"runtime/host/loops/Vectors.h"', '"runtime/host/Float16.h"', '"runtime/host/Primitive.h"',

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "codegen/kernels/Emit.h"
-#include "codegen/kernels/TileProducts.h"
+#include "codegen/kernels/device/TileProducts.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 

@@ -11,11 +11,11 @@
 // A row that many indices name is a sum in a register, of which several addends are on their way at
 // once. Threads take places in the list as they come, but the order of the list, and with it that
 // of each sum, is that of the indices.
-#include "codegen/kernels/DeviceScatter.h"
+#include "codegen/kernels/device/DeviceScatter.h"
 
 #include "codegen/kernels/IndexMath.h"
 #include "codegen/kernels/RowIndex.h"
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

@@ -1,7 +1,7 @@
-#include "codegen/kernels/DeviceFolds.h"
+#include "codegen/kernels/device/DeviceFolds.h"
 
-#include "codegen/kernels/DeviceVectors.h"
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/DeviceVectors.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

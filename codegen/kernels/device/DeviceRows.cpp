@@ -30,12 +30,12 @@
 // would, and each leaves what it has found in the op's workspace:
 //
 //   row     |<- part 0 t0..t255 ->|<- part 1 t0..t255 ->|<- part 0 t0..t255 ->| ...
-#include "codegen/kernels/DeviceRows.h"
+#include "codegen/kernels/device/DeviceRows.h"
 
-#include "codegen/kernels/DeviceCells.h"
-#include "codegen/kernels/DeviceFolds.h"
-#include "codegen/kernels/DeviceVectors.h"
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/DeviceCells.h"
+#include "codegen/kernels/device/DeviceFolds.h"
+#include "codegen/kernels/device/DeviceVectors.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

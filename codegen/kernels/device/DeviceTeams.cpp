@@ -1,6 +1,6 @@
-#include "codegen/kernels/DeviceTeams.h"
+#include "codegen/kernels/device/DeviceTeams.h"
 
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include <bit>
 #include <limits>

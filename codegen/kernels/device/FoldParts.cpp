@@ -1,4 +1,4 @@
-#include "codegen/kernels/FoldParts.h"
+#include "codegen/kernels/device/FoldParts.h"
 
 #include "codegen/kernels/Emit.h"
 #include "ir/StowNormOps.h"

@@ -15,8 +15,8 @@
 // "FlashAttention-2: Faster attention with better parallelism and work partitioning", 2023.
 //
 // Products of 16 bits round the weights and the gradients of the scores to that type; all else is f32.
-#include "codegen/kernels/AttentionEmitter.h"
-#include "codegen/kernels/KernelSequence.h"
+#include "codegen/kernels/device/AttentionEmitter.h"
+#include "codegen/kernels/device/KernelSequence.h"
 #include "ir/StowAttentionOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

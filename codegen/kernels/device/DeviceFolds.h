@@ -1,8 +1,8 @@
 // Folds over the threads of a team, which share a row (DeviceRows.h).
 #pragma once
 
-#include "codegen/kernels/DeviceTeams.h"
 #include "codegen/kernels/IndexMath.h"
+#include "codegen/kernels/device/DeviceTeams.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 

@@ -3,7 +3,7 @@
 // Thread t of the block always computes the positions t, t + 256, ... of a row, so what a thread
 // wrote to a row it may read again without a barrier. Folds are the same for every grid size.
 #include "codegen/kernels/Lanes.h"
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

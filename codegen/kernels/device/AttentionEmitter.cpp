@@ -1,6 +1,6 @@
-#include "codegen/kernels/AttentionEmitter.h"
+#include "codegen/kernels/device/AttentionEmitter.h"
 
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/SharedMemory.h"
 #include "ir/StowAttentionOps.h"
 #include "ir/bodies/Philox.h"
 

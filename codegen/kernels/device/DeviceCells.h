@@ -1,8 +1,8 @@
 // Where the pieces of a row lie that a thread of a device takes (DeviceRows.h).
 #pragma once
 
-#include "codegen/kernels/DeviceTeams.h"
 #include "codegen/kernels/IndexMath.h"
+#include "codegen/kernels/device/DeviceTeams.h"
 
 #include <vector>
 

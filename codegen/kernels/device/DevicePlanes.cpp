@@ -9,9 +9,9 @@
 //   y     \_ 16 bytes _/                            and back by whole vectors
 //
 // A block takes as many planes as fill kGroupBytes, unless fewer make more blocks.
-#include "codegen/kernels/DevicePlanes.h"
+#include "codegen/kernels/device/DevicePlanes.h"
 
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

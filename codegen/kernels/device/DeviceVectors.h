@@ -10,7 +10,7 @@
 //   lane 3             |- - - - -|
 #pragma once
 
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include <functional>
 #include <map>

@@ -1,7 +1,7 @@
-#include "codegen/kernels/TileProducts.h"
+#include "codegen/kernels/device/TileProducts.h"
 
 #include "codegen/kernels/Lanes.h"
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -1,6 +1,6 @@
-#include "codegen/kernels/KernelSequence.h"
+#include "codegen/kernels/device/KernelSequence.h"
 
-#include "codegen/kernels/FoldParts.h"
+#include "codegen/kernels/device/FoldParts.h"
 
 #include <absl/strings/str_cat.h>
 

@@ -1,4 +1,4 @@
-#include "codegen/kernels/DeviceVectors.h"
+#include "codegen/kernels/device/DeviceVectors.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -1,7 +1,7 @@
-#include "codegen/kernels/DeviceCells.h"
+#include "codegen/kernels/device/DeviceCells.h"
 
-#include "codegen/kernels/DeviceVectors.h"
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/DeviceVectors.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

@@ -1,6 +1,6 @@
-#include "codegen/kernels/VectorWalk.h"
+#include "codegen/kernels/device/VectorWalk.h"
 
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

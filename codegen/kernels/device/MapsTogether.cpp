@@ -1,8 +1,8 @@
-#include "codegen/kernels/MapsTogether.h"
+#include "codegen/kernels/device/MapsTogether.h"
 
 #include "codegen/kernels/Emit.h"
 #include "codegen/kernels/MapBody.h"
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/SharedMemory.h"
 #include "ir/PackedMasks.h"
 #include "ir/StowKernelOps.h"
 

@@ -12,9 +12,9 @@
 //
 // A line of the tile ends in 4 bytes that nobody uses, so that what a warp writes, or reads, at once
 // lies in different banks, or in two elements of one (of 16 bits with vectors of 8: in two).
-#include "codegen/kernels/DeviceTiles.h"
+#include "codegen/kernels/device/DeviceTiles.h"
 
-#include "codegen/kernels/SharedMemory.h"
+#include "codegen/kernels/device/SharedMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

@@ -17,12 +17,12 @@
 // Rows that are no whole vectors, and windows of many taps, are computed an element a thread out of shared
 // memory, where planes come and go by vectors (DevicePlanes). What is left, such as large planes of odd
 // extents, takes an element a thread.
-#include "codegen/kernels/DevicePools.h"
+#include "codegen/kernels/device/DevicePools.h"
 
-#include "codegen/kernels/DevicePlanes.h"
-#include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/Fold.h"
-#include "codegen/kernels/VectorWalk.h"
+#include "codegen/kernels/device/DevicePlanes.h"
+#include "codegen/kernels/device/DeviceVectors.h"
+#include "codegen/kernels/device/VectorWalk.h"
 #include "ir/StowPoolOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
