@@ -2,7 +2,9 @@
 
 #include "codegen/cuda/Chip.h"
 #include "codegen/cuda/CudaBackend.h"
+#include "codegen/cuda/Passes.h"
 #include "codegen/host/HostBackend.h"
+#include "codegen/kernels/Passes.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Names.h"
 
@@ -18,14 +20,17 @@ struct TargetEntry {
   std::vector<std::string> (*devices)();                    ///< null: it takes none
   std::string (*requireDevice)(const std::string &devices); ///< as they are listed; throws
   std::unique_ptr<Backend> (*create)(const BackendOptions &);
+  void (*registerDialects)(
+      mlir::DialectRegistry &); ///< of its own, as its passes; null: it has none
+  void (*registerPasses)();
 };
 
 /// Every target, in the order in which errors list them.
 constexpr TargetEntry kTargets[] = {
-    {"host", "cpu", "host", nullptr, nullptr, host::createHostBackend},
+    {"host", "cpu", "host", nullptr, nullptr, host::createHostBackend, nullptr, nullptr},
     {"cuda", "cuda", "cuda:GPU", cuda::chipNames,
      [](const std::string &names) { return cuda::namesOf(cuda::requireChips(names)); },
-     cuda::createCudaBackend},
+     cuda::createCudaBackend, cuda::registerDialects, cuda::registerPasses},
 };
 
 /// The entry, and the device that follows a colon. A device's name alone says which target it is of.
@@ -62,6 +67,19 @@ std::unique_ptr<Backend> createBackend(const BackendOptions &options) {
   BackendOptions completed = options;
   completed.device = device;
   return entry.create(completed);
+}
+
+void registerBackendDialects(mlir::DialectRegistry &registry) {
+  for (const TargetEntry &entry : kTargets)
+    if (entry.registerDialects)
+      entry.registerDialects(registry);
+}
+
+void registerBackendPasses() {
+  registerKernelPasses();
+  for (const TargetEntry &entry : kTargets)
+    if (entry.registerPasses)
+      entry.registerPasses();
 }
 
 } // namespace stow

@@ -21,6 +21,10 @@
 #include <string>
 #include <vector>
 
+namespace mlir {
+class DialectRegistry;
+} // namespace mlir
+
 namespace stow {
 
 /// A program and what its object files hold besides it.
@@ -66,6 +70,9 @@ public:
 
   /// The device's memory; absent where the target names no device of its own. Of several devices the one with the least.
   virtual std::optional<Card> card() const { return std::nullopt; }
+
+  /// Bytes that this machine still has for the arena of a program that runs in this process; absent where none does.
+  virtual std::optional<Bytes> availableMemory() const { return std::nullopt; }
 
   /// What a plan should say about the device, as a sentence; empty: nothing.
   virtual std::string note() const { return ""; }
@@ -117,5 +124,9 @@ std::string requireTarget(const std::string &name);
 
 /// The backend of `options.target`. Throws as requireTarget.
 std::unique_ptr<Backend> createBackend(const BackendOptions &options);
+
+/// Dialects and passes that generated kernels go through, on any device or on one alone, for stowage-opt.
+void registerBackendDialects(mlir::DialectRegistry &registry);
+void registerBackendPasses();
 
 } // namespace stow

@@ -2,7 +2,6 @@
 
 #include "compiler/Infeasible.h"
 #include "runtime/base/Error.h"
-#include "runtime/host/Arena.h"
 
 #include <absl/strings/str_join.h>
 #include <algorithm>
@@ -11,14 +10,16 @@ namespace stow {
 
 namespace {
 
-/// What --fit asks about where nobody has named a card: this machine, for a step on the host.
-std::optional<Card> cardAsked(const CompileOptions &options, const std::string &target) {
+/// The device's own; with --fit, this machine, for a step that runs on it; absent where nothing is asked.
+std::optional<Card> cardAsked(const CompileOptions &options, const Backend *backend,
+                              const std::string &named) {
+  if (std::optional<Card> card = backend ? backend->card() : std::nullopt)
+    return card;
   if (!options.fit)
     return std::nullopt;
-  if (target == "host")
-    return Card{"this machine", host::availableMemory(), 0, 0};
-  throw Error::badInput("--fit asks whether the step fits the card, and " +
-                        (target.empty() ? "the plan's file" : "--target=" + target) +
+  if (const auto available = backend ? backend->availableMemory() : std::nullopt)
+    return Card{"this machine", *available, 0, 0};
+  throw Error::badInput("--fit asks whether the step fits the card, and " + named +
                         " names none with a known memory; say how much it has: --card=24GiB");
 }
 
@@ -36,11 +37,10 @@ std::optional<Card> withReserve(std::optional<Card> card, const CompileOptions &
 } // namespace
 
 std::optional<Card> cardOf(const CompileOptions &options) {
-  if (options.card)
-    return withReserve(options.card, options);
-  if (std::optional<Card> card = chooseBackend(options)->card())
-    return withReserve(std::move(card), options);
-  return withReserve(cardAsked(options, options.target), options);
+  return withReserve(
+      options.card ? options.card
+                   : cardAsked(options, chooseBackend(options).get(), "--target=" + options.target),
+      options);
 }
 
 std::optional<Card> cardOf(const PlanFile &file, const CompileOptions &options) {
@@ -48,10 +48,11 @@ std::optional<Card> cardOf(const PlanFile &file, const CompileOptions &options) 
     return withReserve(options.card, options);
   if (file.verdict)
     return withReserve(file.verdict->card, options);
-  if (!file.target.empty())
-    if (std::optional<Card> card = createBackend({.target = file.target})->card())
-      return withReserve(std::move(card), options);
-  return withReserve(cardAsked(options, file.target), options);
+  if (file.target.empty())
+    return withReserve(cardAsked(options, nullptr, "the plan's file"), options);
+  return withReserve(
+      cardAsked(options, createBackend({.target = file.target}).get(), "--target=" + file.target),
+      options);
 }
 
 namespace {

@@ -1,7 +1,6 @@
 #include "compiler/Registration.h"
 
 #include "codegen/Backend.h"
-#include "codegen/kernels/Kernels.h"
 #include "compiler/ProgressLine.h"
 #include "ir/Stow.h"
 #include "passes/autodiff/Passes.h"
@@ -19,9 +18,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -75,12 +72,13 @@ void printDiagnostic(Diagnostic &diagnostic) {
 } // namespace
 
 void stow::registerDialects(DialectRegistry &registry) {
-  registry.insert<stow::StowDialect, arith::ArithDialect, func::FuncDialect, gpu::GPUDialect,
-                  LLVM::LLVMDialect, NVVM::NVVMDialect, math::MathDialect, memref::MemRefDialect,
-                  scf::SCFDialect, vector::VectorDialect>();
+  registry
+      .insert<stow::StowDialect, arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect,
+              math::MathDialect, memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+  registerBackendDialects(registry);
 }
 
-void stow::registerPasses() {
+void stow::registerPasses(const Target &target) {
   registerTransformsPasses();
   registerAutodiffPasses();
   registerStowFissionPasses();
@@ -91,29 +89,17 @@ void stow::registerPasses() {
   registerStowOrderPasses();
   registerMemoryPasses();
   registerVerifyPasses();
-  registerCodegenPasses();
-  // Passes that ask a target: the host's, single-threaded, so that tests do not depend on the
-  // machine's core count.
-  static const std::unique_ptr<Backend> backend = createBackend({});
-  registerPass([] { return createTileAttentionPass(backend->target()); });
-  registerPass([] { return createSplitTrainEvalPass(backend->target()); });
-  registerPass([] { return createExpandBatchNormPass(backend->target()); });
-  registerPass([] { return createConvolutionBiasPass(backend->target()); });
-  registerPass([] { return createAssignPrecisionPass(backend->target()); });
-  registerPass([] { return createAssignLayoutsPass(backend->target()); });
-  registerPass([] { return createConsumeProductsPass(backend->target()); });
-  registerPass([] { return createReadCodesPass(backend->target()); });
-  registerPass([] { return createFuseNormPoolPass(backend->target()); });
-  registerPass([] { return createSplitBatchNormPass(backend->target()); });
-  registerPass([] { return createFuseEpiloguesPass(backend->target()); });
-  registerPass([] { return createPlanWorkspacesPass(backend->target()); });
-  registerPass([] { return createPlaceInsidePass(backend->target()); });
-  // The host has nothing for this one.
-  BackendOptions h100;
-  h100.target = "cuda:h100";
-  static const std::unique_ptr<Backend> gpu = createBackend(h100);
-  registerPass([] { return createSumFactorsPass(gpu->target()); });
-  registerPass([] { return createPadLogitsPass(gpu->target()); });
+  registerBackendPasses();
+  // Passes that ask a target.
+  for (const auto create :
+       {createTileAttentionPass, createExpandBatchNormPass, createConvolutionBiasPass,
+        createAssignLayoutsPass, createPadLogitsPass, createConsumeProductsPass,
+        createReadCodesPass, createFuseNormPoolPass, createSplitBatchNormPass,
+        createFuseEpiloguesPass, createPlanWorkspacesPass, createSumFactorsPass})
+    registerPass([create, &target] { return create(target); });
+  registerPass([&target] { return createSplitTrainEvalPass(target); });
+  registerPass([&target] { return createAssignPrecisionPass(target); });
+  registerPass([&target] { return createPlaceInsidePass(target); });
 }
 
 void stow::prepareContext(MLIRContext &context) {

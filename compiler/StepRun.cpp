@@ -6,7 +6,6 @@
 #include "passes/memory/PlanWords.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/SlowCopies.h"
-#include "runtime/host/Arena.h"
 #include "runtime/program/TrainingStep.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -40,7 +39,8 @@ public:
     auto built = backend.build(placed);
     if (failed(built))
       throw Error::badInput("compilation stopped in stage measure");
-    if (built->program.plan.arenaBytes + besideBytes > host::availableMemory())
+    if (const auto available = backend.availableMemory();
+        available && built->program.plan.arenaBytes + besideBytes > *available)
       return nullptr;
     built->program.threads = threads;
     built->program.slowFolder = slowFolder;

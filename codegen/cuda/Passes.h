@@ -9,4 +9,10 @@ namespace stow {
 /// ops.
 std::unique_ptr<mlir::Pass> createKernelsToNvvmPass();
 
+namespace cuda {
+/// What the backend's row in codegen/Backend.cpp names.
+void registerDialects(mlir::DialectRegistry &registry);
+void registerPasses();
+} // namespace cuda
+
 } // namespace stow

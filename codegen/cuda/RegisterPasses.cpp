@@ -1,10 +1,11 @@
 #include "codegen/cuda/Passes.h"
-#include "codegen/kernels/Kernels.h"
-#include "codegen/kernels/Passes.h"
 
-void stow::registerCodegenPasses() {
-  mlir::registerPass(createEmitKernelsPass);
-  mlir::registerPass([] { return createExpandMathPass(); });
-  mlir::registerPass(createShareKernelsPass);
-  mlir::registerPass(createKernelsToNvvmPass);
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/DialectRegistry.h"
+
+void stow::cuda::registerDialects(mlir::DialectRegistry &registry) {
+  registry.insert<mlir::gpu::GPUDialect, mlir::NVVM::NVVMDialect>();
 }
+
+void stow::cuda::registerPasses() { mlir::registerPass(createKernelsToNvvmPass); }

@@ -8,6 +8,7 @@
 #include "ir/StowKernelOps.h"
 #include "passes/memory/Passes.h"
 #include "runtime/base/Error.h"
+#include "runtime/host/Arena.h"
 #include "runtime/host/Instructions.h"
 #include "runtime/host/Outside.h"
 
@@ -65,6 +66,8 @@ public:
   std::string dataSheet() const override {
     return used >= InstructionSet::Avx512 ? "cpu" : "cpu-avx2";
   }
+
+  std::optional<Bytes> availableMemory() const override { return host::availableMemory(); }
 
   std::string note() const override {
     const std::string products = answers.note();

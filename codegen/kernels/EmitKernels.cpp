@@ -48,4 +48,10 @@ struct EmitKernelsPass : PassWrapper<EmitKernelsPass, OperationPass<ModuleOp>> {
 
 std::unique_ptr<Pass> createEmitKernelsPass() { return std::make_unique<EmitKernelsPass>(); }
 
+void registerKernelPasses() {
+  registerPass(createEmitKernelsPass);
+  registerPass([] { return createExpandMathPass(); });
+  registerPass(createShareKernelsPass);
+}
+
 } // namespace stow

@@ -85,8 +85,4 @@ llvm::SmallVector<KernelArgument> argumentsOf(mlir::Operation *op,
 /// Dialects that kernels are made of.
 void registerKernelDialects(mlir::DialectRegistry &registry);
 
-/// Registers stow-emit-kernels, stow-expand-math and stow-kernels-to-nvvm (defined in
-/// codegen/cuda, which knows them all).
-void registerCodegenPasses();
-
 } // namespace stow

@@ -17,6 +17,9 @@ std::unique_ptr<mlir::Pass> createExpandMathPass(bool bf16 = false);
 std::unique_ptr<mlir::Pass> createShareKernelsPass();
 constexpr llvm::StringLiteral kSharedKernelPrefix = "shared_";
 
+/// All of these, for stowage-opt.
+void registerKernelPasses();
+
 /// On a host's kernel: bytes that a run moves and operations that it does; absent where that is not known.
 constexpr llvm::StringLiteral kKernelWorkAttr = "stow.work";
 

@@ -106,9 +106,10 @@ class Includes(Lint):
         self.include("codegen/kernels/C.cpp", '"codegen/program/ProgramBuilder.h"')
         self.include("codegen/program/D.cpp", '"codegen/Backend.h"', '"codegen/host/ProductTiles.h"', '"runtime/host/Library.h"')
         self.include("codegen/Backend.cpp", '"codegen/host/HostBackend.h"', '"codegen/cuda/CudaBackend.h"')
-        self.include("compiler/E.cpp", '"codegen/program/ObjectFile.h"')
+        self.include("compiler/E.cpp", '"codegen/program/ObjectFile.h"', '"runtime/host/Outside.h"', '"runtime/host/Arena.h"', '"codegen/cuda/Passes.h"')
         self.assert_found(check_includes.check, "codegen/host/HostTarget.h", "runtime/host/Library.h", "codegen/cuda/CudaTarget.h",
-                          "runtime/cuda/Functions.h", "codegen/program/ProgramBuilder.h", "codegen/host/ProductTiles.h", "runtime/host/Library.h")
+                          "runtime/cuda/Functions.h", "codegen/program/ProgramBuilder.h", "codegen/host/ProductTiles.h", "runtime/host/Library.h",
+                          "runtime/host/Arena.h", "codegen/cuda/Passes.h")
 
     def test_lanes_know_their_side_alone(self) -> None:
         self.include("codegen/kernels/A.cpp", '"codegen/kernels/device/VectorWalk.h"', '"codegen/kernels/host/X.h"')

@@ -1,4 +1,4 @@
-// RUN: stowage-opt %s --stow-pad-logits | FileCheck %s
+// RUN: stowage-opt %s --target=cuda:h100 --stow-pad-logits | FileCheck %s
 
 // Tests that logits whose rows are no whole vectors get columns: the weight rows of zeros, the bias the lowest number, so that their probabilities
 // and gradients are 0; the gradient of the factor contracts zeros more, that of the weight has its first rows, that of the bias its first sums.
