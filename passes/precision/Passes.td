@@ -108,7 +108,8 @@ def QuantizeFrozenPass : Pass<"stow-quantize-frozen", "::mlir::ModuleOp"> {
   let description = [{
     What: `frozen` arguments to which a rule of `types` gives int8 or nf4, and which nothing but products reads in any graph,
     become bytes (`runtime/base/Quantization.h`); each product gets a stow.dequantize of its own, of the type that it read, right
-    before it. Others stay as stow-store-frozen has left them: tables, vectors, and what has no multiple of 128 elements. All stay,
+    before it. Others stay as stow-store-frozen has left them: tables, kernels of convolutions, vectors, and what has no multiple of
+    128 elements; `stow.notes` says how many bytes those of more than one dimension are, and names the largest. All stay,
     with a warning, where what is saved is less than the largest matrix in 16 bits: so no arena grows. Initial values stay as they
     are and are quantized when the program is made or a distribution is drawn; `stow.quantized` says what the bytes are.
 

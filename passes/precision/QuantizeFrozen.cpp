@@ -9,8 +9,13 @@
 #include "ir/StowQuantizeOps.h"
 #include "passes/precision/FrozenRules.h"
 #include "passes/precision/Passes.h"
+#include "runtime/base/Bytes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
 
 using namespace mlir;
 
@@ -88,6 +93,44 @@ private:
   const Quantization scheme;
 };
 
+/// Tables, kernels of convolutions and other tensors of more dimensions than one that a rule names and that stay numbers.
+class LeftOut {
+public:
+  void add(StringAttr name, RankedTensorType type) {
+    if (type.getRank() < 2)
+      return; // vectors take nothing to speak of
+    const Bytes each = type.getElementTypeBitWidth() / 8 * type.getNumElements();
+    bytes += each;
+    tensors.push_back({each, name.str()});
+  }
+
+  /// A sentence for the plan, with the largest by name; none where there are none.
+  void note(ModuleOp module) {
+    constexpr size_t named = 3;
+    if (tensors.empty())
+      return;
+    llvm::stable_sort(tensors, [](const auto &a, const auto &b) { return a.first > b.first; });
+    std::string text =
+        absl::StrCat("not stored in blocks: ", tensors.size(),
+                     tensors.size() == 1 ? " tensor" : " tensors", " of ", formatBytesExact(bytes),
+                     " that others than products read (tables, kernels of convolutions): ");
+    for (size_t i = 0; i < std::min(named, tensors.size()); ++i)
+      absl::StrAppend(&text, i > 0 ? ", " : "", tensors[i].second);
+    if (tensors.size() > named)
+      absl::StrAppend(&text, " and ", tensors.size() - named, " more");
+    Builder builder(module);
+    SmallVector<Attribute> notes;
+    if (auto known = module->getAttrOfType<ArrayAttr>(kNotesAttr))
+      llvm::append_range(notes, known);
+    notes.push_back(builder.getStringAttr(text));
+    module->setAttr(kNotesAttr, builder.getArrayAttr(notes));
+  }
+
+private:
+  Bytes bytes = 0;
+  SmallVector<std::pair<Bytes, std::string>> tensors;
+};
+
 //===-- --stow-quantize-frozen ---------------------------------------------------------------===//
 
 struct QuantizeFrozenPass : impl::QuantizeFrozenPassBase<QuantizeFrozenPass> {
@@ -98,13 +141,18 @@ struct QuantizeFrozenPass : impl::QuantizeFrozenPassBase<QuantizeFrozenPass> {
     if (failed(rules))
       return signalPassFailure();
     SmallVector<std::pair<BlockArgument, Quantization>> chosen;
+    LeftOut left;
     Bytes saved = 0, largest = 0;
     for (auto &[name, arguments] : frozenParameters(getOperation())) {
       const FrozenRule *rule = ruleFor(name, *rules);
       RankedTensorType type = tensorType(arguments.front());
       if (!rule || !rule->scheme || !isa<FloatType>(type.getElementType()) ||
-          !isQuantizable(type.getNumElements()) || !llvm::all_of(arguments, isReadByProductsAlone))
+          !isQuantizable(type.getNumElements()))
         continue;
+      if (!llvm::all_of(arguments, isReadByProductsAlone)) {
+        left.add(name, type);
+        continue;
+      }
       constexpr Bytes low = 2;
       const Bytes inLow = type.getNumElements() * low;
       saved += inLow - partsOf(*rule->scheme, type.getNumElements()).size;
@@ -121,6 +169,7 @@ struct QuantizeFrozenPass : impl::QuantizeFrozenPassBase<QuantizeFrozenPass> {
     }
     for (auto [argument, scheme] : chosen)
       Quantizing(argument, scheme).run();
+    left.note(getOperation());
   }
 };
 

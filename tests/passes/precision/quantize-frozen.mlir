@@ -54,3 +54,28 @@ module attributes {stow.form = "step"} {
     return %b : tensor<4x16xbf16>
   }
 }
+
+// -----
+
+// A kernel of a convolution and a table stay numbers; a note for the plan says so, the larger first.
+// CHECK: module attributes {stow.form = "step", stow.notes = ["not stored in blocks: 2 tensors of 4.50 KiB (4608 bytes) that others than products read (tables, kernels of convolutions): k, e"]}
+// CHECK-LABEL: @train(
+// CHECK-SAME: tensor<8x16x3x2xf32> {stow.kind = #stow.kind<frozen>, stow.name = "k"}
+module attributes {stow.form = "step"} {
+  func.func @train(%x: tensor<4x16xbf16> {stow.name = "x", stow.kind = #stow.kind<input>},
+                   %i: tensor<2x16x5x5xf32> {stow.name = "i", stow.kind = #stow.kind<input>},
+                   %n: tensor<4xi64> {stow.name = "n", stow.kind = #stow.kind<input>},
+                   %w: tensor<16x8xf32> {stow.name = "w", stow.kind = #stow.kind<frozen>},
+                   %v: tensor<8x16xbf16> {stow.name = "v", stow.kind = #stow.kind<frozen>},
+                   %e: tensor<32x12xf32> {stow.name = "e", stow.kind = #stow.kind<frozen>},
+                   %k: tensor<8x16x3x2xf32> {stow.name = "k", stow.kind = #stow.kind<frozen>})
+      -> (tensor<4x16xbf16> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
+    %c = stow.cast %w : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+    %a = stow.matmul %x, %c {transpose_a = false, transpose_b = false} : (tensor<4x16xbf16>, tensor<16x8xbf16>) -> tensor<4x8xbf16>
+    %b = stow.matmul %a, %v {transpose_a = false, transpose_b = false} : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
+    %d = stow.conv2d %i, %k {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+      : (tensor<2x16x5x5xf32>, tensor<8x16x3x2xf32>) -> tensor<2x8x3x4xf32>
+    %t = stow.embedding %e, %n : (tensor<32x12xf32>, tensor<4xi64>) -> tensor<4x12xf32>
+    return %b : tensor<4x16xbf16>
+  }
+}
