@@ -10,6 +10,7 @@
 #include "ir/StowLossOps.h"
 #include "ir/StowOffloadOps.h"
 #include "ir/StowQuantizeOps.h"
+#include "ir/TiedNames.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -245,6 +246,9 @@ private:
           type, slowBeginOf(built.program.plan.arenaBytes) +
                     context.graph.getArgAttrOfType<IntegerAttr>(index, kSlowOffsetAttr).getInt());
     tensor.saved = !context.graph.getArgAttr(index, kUnsavedAttr);
+    if (auto others = context.graph.getArgAttrOfType<ArrayAttr>(index, kOtherNamesAttr))
+      for (StringAttr other : others.getAsRange<StringAttr>())
+        tensor.otherNames.push_back(other.str());
     if (auto numbers = quantizedNumbers(context.graph.getArgAttr(index, kQuantizedAttr)))
       tensor.quantized = QuantizedTensor{numbers->scheme, numbers->type.getShape().vec()};
     if (failed(buildInit(context.graph.getArgAttr(index, kInitAttr), argument.getLoc(), tensor)))

@@ -151,6 +151,19 @@ std::map<std::string, std::string> parseStoredTypes(const std::string &text) {
   return result;
 }
 
+std::map<std::string, std::vector<std::string>> parseOtherNames(const std::string &text) {
+  std::map<std::string, std::vector<std::string>> result;
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  for (const std::string &line : lines) {
+    const std::vector<std::string> names = absl::StrSplit(line, '\t');
+    if (names.size() != 2 || names[0].empty() || names[1].empty() || names[0] == names[1])
+      throw Error::badInput(absl::StrCat("its list of tied names has the line '", line,
+                                         "'; expected two names of a tensor, a tab between them"));
+    result[names[0]].push_back(names[1]);
+  }
+  return result;
+}
+
 std::vector<std::string> argumentsOf(std::string_view fxNode) {
   std::vector<std::string> names;
   size_t from = fxNode.find("args = (");

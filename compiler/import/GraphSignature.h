@@ -36,6 +36,8 @@ struct GraphSignature {
       frozen; ///< parameters that ask for no gradient, as stowage.export lists them
   std::map<std::string, std::string>
       stored; ///< bfloat16 or float16, where the module keeps a parameter in less than the file
+  /// Of a parameter that the module has under several names the others, by the file's.
+  std::map<std::string, std::vector<std::string>> otherNames;
   /// Of all values of the file, those that the module has in 16 bits, likewise; those of a module in float32 are not listed.
   std::map<std::string, std::string> types;
   /// Outputs of the file that are next values of buffers, with the buffers' names, as stowage.export
@@ -67,6 +69,9 @@ std::map<std::string, std::string> parseNextValues(const std::string &text,
 /// Reads GraphSignature::stored and types, lines of "NAME TYPE" with a tab between them; types are bfloat16 and float16.
 /// Throws Error(BadInput) for a line of another form.
 std::map<std::string, std::string> parseStoredTypes(const std::string &text);
+
+/// Reads GraphSignature::otherNames, lines of "NAME OTHER" with a tab between them. Throws Error(BadInput) for a line of another form.
+std::map<std::string, std::vector<std::string>> parseOtherNames(const std::string &text);
 
 /// Names that an operation of the program reads, in order: "%linear : ... args = (%x, %p_w, 2)"
 /// gives x and p_w.

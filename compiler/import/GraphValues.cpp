@@ -2,6 +2,7 @@
 #include "compiler/import/GraphImport.h"
 #include "compiler/import/TensorContent.h"
 #include "ir/StowShapeOps.h"
+#include "ir/TiedNames.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -170,6 +171,11 @@ Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<i
       attrs.append(kStoredAttr,
                    TypeAttr::get(stored->second == "float16" ? Type(builder.getF16Type())
                                                              : builder.getBF16Type()));
+  if (kind != ArgumentKind::Input && model.signature)
+    if (auto others = model.signature->otherNames.find(slot.name);
+        others != model.signature->otherNames.end())
+      attrs.append(kOtherNamesAttr, builder.getStrArrayAttr(SmallVector<StringRef>(
+                                        others->second.begin(), others->second.end())));
   if (kind != ArgumentKind::Input) {
     report.tensors.push_back({became, slot.name, slot.shape, verdictOf(slot).reason});
   }

@@ -420,6 +420,7 @@ std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto)
   std::map<std::string, std::string> lists = {{"stowage.frozen", ""},
                                               {"stowage.next_values", ""},
                                               {"stowage.stored", ""},
+                                              {"stowage.tied", ""},
                                               {"stowage.types", ""}};
   bool keepsModes = false;
   forEachMetadata(proto, kGraphMetadata, [&](const std::string &key, const std::string &value) {
@@ -443,6 +444,7 @@ std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto)
     try {
       result->nextValues = parseNextValues(lists["stowage.next_values"], *result);
       result->stored = parseStoredTypes(lists["stowage.stored"]);
+      result->otherNames = parseOtherNames(lists["stowage.tied"]);
       result->types = parseStoredTypes(lists["stowage.types"]);
     } catch (const Error &error) {
       fail(error.what());

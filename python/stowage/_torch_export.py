@@ -261,6 +261,18 @@ def _name_frozen(program: Any, module: Any, stored: "dict[str, str]") -> None:
         properties["stowage.stored"] = "\n".join(f"{name}\t{dtype}" for name, dtype in stored.items())
 
 
+def _name_tied(program: Any, module: Any) -> None:
+    """Lists in the file's metadata the other names of the parameters that a module has under several: "NAME OTHER", a tab between."""
+    graph, groups = program.model.graph, {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        groups.setdefault(id(parameter), []).append(name)
+    held = {*graph.initializers, *(value.name for value in graph.inputs)}
+    lines = [f"{kept}\t{other}" for names in groups.values() for kept in [name for name in names if name in held][:1]
+             for other in names if other != kept]  # fmt: skip
+    if lines:
+        graph.metadata_props["stowage.tied"] = "\n".join(lines)
+
+
 def _without_views(program: Any) -> None:
     """Reshapes in the place of views: elements may lie in another order once the exporter has taken an operator apart."""
     import torch
@@ -481,6 +493,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     define(program)
     _name_outputs(program)
     _name_frozen(program, module, stored)
+    _name_tied(program, module)
     _types.write_types(program, typed)
     _buffers.name_next_values(program, module)
     _state_modes(program)

@@ -83,6 +83,10 @@ void WeightFiles::open(const std::string &file) {
     byName.emplace(tensor.name, &tensor);
   for (const auto &[name, type] : files.back()->foreign())
     others.emplace(name, type);
+  // Of tied weights the metadata have the names that the file leaves out, each with that of the tensor.
+  for (const auto &[other, name] : files.back()->metadata())
+    if (const SafetensorsTensor *tensor = files.back()->find(name))
+      byName.emplace(other, tensor);
 }
 
 void WeightFiles::openShards(const std::string &index) {

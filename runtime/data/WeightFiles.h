@@ -21,7 +21,7 @@ public:
   const std::string &path() const { return given; }
   const SafetensorsTensor *find(const std::string &name) const; ///< null when absent
 
-  /// All tensors, by name.
+  /// All tensors, by name; of tied weights by those that safetensors' save_model has left out as well.
   const std::map<std::string, const SafetensorsTensor *> &tensors() const { return byName; }
   /// Tensors of types that nothing here reads, by name, with their types.
   const std::map<std::string, std::string> &foreign() const { return others; }

@@ -66,6 +66,8 @@ struct StateTensor {
   Init init;
   bool saved = true;                             ///< written by --save and restored by --resume
   std::optional<QuantizedTensor> quantized = {}; ///< what the bytes at `place` stand for
+  /// Of tied weights, those beside `name` that the module has for this tensor.
+  std::vector<std::string> otherNames = {};
 };
 
 /// What the host writes before each run of a graph.

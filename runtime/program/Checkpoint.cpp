@@ -2,7 +2,9 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/program/Restore.h"
 #include "runtime/program/ShapeChoice.h"
+#include "runtime/program/WeightNames.h"
 
 #include <algorithm>
 #include <charconv>
@@ -66,13 +68,18 @@ private:
 
 } // namespace
 
-CheckpointWriter::CheckpointWriter(Executor &executor, std::string path)
-    : executor(executor), filePath(std::move(path)) {
+CheckpointWriter::CheckpointWriter(Executor &executor, std::string path, What what)
+    : executor(executor), filePath(std::move(path)), what(what) {
   int64_t largest = 0;
   for (const StateTensor &tensor : executor.program().state) {
-    if (!tensor.saved)
+    if (what == What::Trained ? !isTrained(tensor) : !tensor.saved)
       continue;
-    entries.push_back({tensor.name, tensor.place.dtype, tensor.place.shape});
+    const std::string name = what == What::Trained ? trainedName(tensor.name) : tensor.name;
+    if (what == What::Trained &&
+        std::ranges::find(entries, name, &SafetensorsEntry::name) != entries.end())
+      throw Error::badInput("--save-trained: two parameters would have the name '" + name +
+                            "', those of two adapters; expected one: --save=FILE writes both");
+    entries.push_back({name, tensor.place.dtype, tensor.place.shape});
     tensors.push_back(&tensor);
     if (!tensor.place.layout.isRowMajor())
       largest = std::max(largest, elementCount(tensor.place.shape) * sizeOf(tensor.place.dtype));
@@ -80,9 +87,9 @@ CheckpointWriter::CheckpointWriter(Executor &executor, std::string path)
   staging.resize(static_cast<size_t>(largest + 7) / 8);
 }
 
-void CheckpointWriter::save(const RunState &run) {
-  const Program &program = executor.program();
-  std::map<std::string, std::string> metadata = {
+/// What says where the run stands.
+static std::map<std::string, std::string> metadataOf(const Program &program, const RunState &run) {
+  return {
       {"format", formatName},
       {"model", program.model},
       {"optimizer", program.optimizer.text},
@@ -104,8 +111,17 @@ void CheckpointWriter::save(const RunState &run) {
       {"warmup_steps", std::to_string(run.rate.warmupSteps)},
       {"total_steps", std::to_string(run.rate.totalSteps)},
   };
+}
+
+void CheckpointWriter::save(const RunState &run) {
+  auto metadata = what == What::Run
+                      ? metadataOf(executor.program(), run)
+                      : std::map<std::string, std::string>{{"format", "pt"}}; // as PEFT's
+  for (size_t i = 0; i < tensors.size(); ++i)
+    for (const std::string &other : tensors[i]->otherNames)
+      metadata.emplace(what == What::Run ? other : trainedName(other), entries[i].name);
   Device &device = executor.device();
-  if (std::string algorithms = device.algorithms(); !algorithms.empty())
+  if (std::string algorithms = device.algorithms(); what == What::Run && !algorithms.empty())
     metadata[algorithmsKey] = std::move(algorithms);
   writeSafetensors(filePath, entries, metadata, [&](size_t index, Bytes begin) {
     const Operand &place = tensors[index]->place;

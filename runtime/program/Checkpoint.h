@@ -25,10 +25,15 @@ struct RunState {
 
 class CheckpointWriter {
 public:
+  enum class What : uint8_t {
+    Run,     ///< all that a run goes on from
+    Trained, ///< of the model what is trained (isTrained), under the names of trainedName: no base, no optimizer, no run
+  };
+
   /// Takes all memory it needs, so that a save in the middle of a run allocates no tensors: tensors
   /// in row-major order are written from the device's staging memory, others through one buffer of
   /// the largest.
-  CheckpointWriter(Executor &executor, std::string path);
+  CheckpointWriter(Executor &executor, std::string path, What what = What::Run);
 
   /// Replaces the file in one step and on the disk. Throws Error(BadInput) when it cannot.
   void save(const RunState &run);
@@ -38,6 +43,7 @@ public:
 private:
   Executor &executor;
   std::string filePath;
+  What what;
   std::vector<SafetensorsEntry> entries;
   std::vector<const StateTensor *> tensors; ///< as entries
   std::vector<uint64_t> staging;            ///< 8-byte words for alignment

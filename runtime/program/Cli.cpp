@@ -31,7 +31,8 @@ namespace {
 
 /// What the three commands were asked to do.
 struct EvalOptions {
-  std::string data, weights;
+  std::string data;
+  std::optional<std::string> weights, trained;
   KeyChoice keys;
   int64_t threads = 0;
   bool poison = false;
@@ -114,6 +115,14 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
               [&](const std::string &text) { options.profileFormat = parseProfileFormat(text); });
 }
 
+template <typename Options>
+void addTrainedFlag(CommandLine &flags, Options &options, const std::string &base) {
+  flags.value("trained", "FILE",
+              "take what is trained from this file, of --save-trained or PEFT, and of " + base +
+                  " only the rest; without that flag the rest is as compiled",
+              store(options.trained));
+}
+
 void addRunFlags(CommandLine &flags, TrainOptions &options) {
   flags.value("epochs", "N", "passes over the data (default: 1)",
               [&](const std::string &text) { options.epochs = parseCount("epochs", text, 1); });
@@ -162,6 +171,11 @@ void addTrainFlags(CommandLine &flags, TrainOptions &options) {
               "start from these parameters: a .safetensors file, or a folder of them (shards, with "
               "their .index.json)",
               store(options.initFrom));
+  addTrainedFlag(flags, options, "--init-from");
+  flags.value("save-trained", "FILE",
+              "write what is trained alone, at the end and when stopped: no base, no optimizer; "
+              "adapters as PEFT names them",
+              store(options.saveTrained));
   flags.value("log", "FILE", "loss curve as CSV: step,epoch,lr,loss", store(options.log));
   flags.elsewhere({"--tensorboard"}, ": a run writes its curve as CSV; with --log=run.csv, "
                                      "python -m stowage.convert tensorboard run.csv FOLDER makes "
@@ -174,8 +188,10 @@ void addTrainFlags(CommandLine &flags, TrainOptions &options) {
 
 void addEvalFlags(CommandLine &flags, EvalOptions &options) {
   addDataFlags(flags, options);
-  flags.value("weights", "PATH", "parameters, a .safetensors file or a folder of them; required",
+  flags.value("weights", "PATH",
+              "parameters, a .safetensors file or a folder of them; required, or --trained",
               store(options.weights));
+  addTrainedFlag(flags, options, "--weights");
   flags.flag("allow-nonfinite", "go on when the data are infinite or NaN",
              [&] { options.allowNonFinite = true; });
   addMachineFlags(flags, options);
@@ -236,7 +252,8 @@ Program withoutTravel(Program program) {
 
 int evaluate(const Program &given, ProgramImage image, const EvalOptions &options) {
   require(options.data, "data");
-  require(options.weights, "weights");
+  if (!options.trained)
+    require(options.weights.value_or(""), "weights");
   const bool isStill = given.slowBytes > 0 && !travelsInEvaluation(given);
   const Program program = isStill ? withoutTravel(given) : given;
   ArrayFile file(options.data);
@@ -253,17 +270,16 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
   warnOfUnreadArrays(file, graph, options.keys);
   checkTargets(program, *samples);
   requireShapes(program, *samples);
-  const WeightFiles weights(options.weights);
-  const Restoration restoration(program, weights, Restore::Parameters);
+  const ChosenWeights weights(program, options.weights, options.trained);
   const ExecutorOptions run{options.threads, options.poison, options.check,
                             options.slow,    options.gpu,    options.algorithms};
   if (const std::string flag = flagOfCopies(run); isStill && !flag.empty())
     throw Error::badInput(flag + " is about buffers that travel to slow memory, and in an "
                                  "evaluation of this program none does; leave the flag out");
   Executor executor(program, image, run);
-  executor.initializeState(0, [&](size_t position) { return restoration.covers(position); });
-  restoration.apply(executor);
-  if (const std::optional<std::string> note = restoration.note())
+  executor.initializeState(0, [&](size_t position) { return weights.covers(position); });
+  weights.apply(executor);
+  if (const std::optional<std::string> note = weights.note())
     printLine("note: " + *note);
   std::optional<Profile> profile;
   if (options.profile)

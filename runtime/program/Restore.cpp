@@ -5,6 +5,7 @@
 #include "runtime/base/Text.h"
 #include "runtime/program/WeightNames.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace stow {
@@ -15,9 +16,19 @@ std::string typeText(DType dtype, const Shape &shape) {
   return std::string(nameOf(dtype)) + shapeText(shape);
 }
 
-bool isOfModel(const StateTensor &tensor) {
-  return tensor.kind == BufferKind::Parameter || tensor.kind == BufferKind::Frozen ||
-         tensor.kind == BufferKind::Statistic;
+bool isWanted(const StateTensor &tensor, Restore what) {
+  const bool isFrozen = tensor.kind == BufferKind::Frozen;
+  switch (what) {
+  case Restore::Everything:
+    return true;
+  case Restore::Parameters:
+    return isFrozen || isTrained(tensor);
+  case Restore::Frozen:
+    return isFrozen;
+  case Restore::Trained:
+    return isTrained(tensor);
+  }
+  return false;
 }
 
 bool fits(const StateTensor &tensor, const SafetensorsTensor &found) {
@@ -27,6 +38,11 @@ bool fits(const StateTensor &tensor, const SafetensorsTensor &found) {
 }
 
 } // namespace
+
+bool isTrained(const StateTensor &tensor) {
+  return tensor.saved &&
+         (tensor.kind == BufferKind::Parameter || tensor.kind == BufferKind::Statistic);
+}
 
 bool isNumbersOf(const StateTensor &tensor, const ElementType &type, const Shape &shape) {
   return tensor.quantized && shape == tensor.quantized->shape && isConvertible(type, DType::F32) &&
@@ -80,7 +96,7 @@ Restoration::Restoration(const Program &program, const WeightFiles &files, Resto
   std::vector<size_t> positions;
   for (size_t i = 0; i < program.state.size(); ++i) {
     const StateTensor &tensor = program.state[i];
-    if (!tensor.saved || (what != Restore::Everything && !isOfModel(tensor)))
+    if (!tensor.saved || !isWanted(tensor, what))
       continue;
     wanted.push_back(tensor.name);
     positions.push_back(i);
@@ -109,11 +125,15 @@ void Restoration::find(const StateTensor &tensor, size_t position, const WeightN
                        const WeightAliases &aliases, Problems &problems) {
   // A run's own file has the names of its state.
   const bool isOwn = what == Restore::Everything;
-  const SafetensorsTensor *tensorThere = isOwn ? files.find(tensor.name) : names.find(tensor.name);
-  if (auto others = aliases.find(tensor.name); !isOwn && !tensorThere && others != aliases.end())
-    for (const std::string &other : others->second)
-      if ((tensorThere = names.find(other)))
-        break;
+  const SafetensorsTensor *tensorThere =
+      what == Restore::Trained ? files.find(trainedName(tensor.name)) : nullptr;
+  if (!tensorThere)
+    tensorThere = isOwn ? files.find(tensor.name) : names.find(tensor.name);
+  std::vector<std::string> others = tensor.otherNames;
+  if (auto given = aliases.find(tensor.name); given != aliases.end())
+    others.insert(others.end(), given->second.begin(), given->second.end());
+  for (size_t i = 0; i < others.size() && !isOwn && !tensorThere; ++i)
+    tensorThere = names.find(others[i]);
   if (tensorThere && fits(tensor, *tensorThere)) {
     found[position] = tensorThere;
     return;
@@ -127,6 +147,8 @@ void Restoration::find(const StateTensor &tensor, size_t position, const WeightN
   if (tensorThere)
     problems.note(concat("'", tensorThere->name, "': expected ", expected, ", found ",
                          typeText(tensorThere->dtype, tensorThere->shape)));
+  else if (what == Restore::Trained)
+    problems.note(concat("'", trainedName(tensor.name), "' is missing"));
   else if (isOwn || !isAdapterName(tensor.name))
     problems.note(concat("'", isOwn ? tensor.name : bareName(tensor.name), "' is missing"));
 }
@@ -149,6 +171,37 @@ void Restoration::apply(Executor &executor) const {
                                  static_cast<size_t>(count * type.bytes)));
     });
   }
+}
+
+ChosenWeights::ChosenWeights(const Program &program, const std::optional<std::string> &weights,
+                             const std::optional<std::string> &trained) {
+  restorations.reserve(2);
+  if (weights)
+    restorations.emplace_back(program, weightFiles.emplace(*weights),
+                              trained ? Restore::Frozen : Restore::Parameters);
+  if (!trained)
+    return;
+  restorations.emplace_back(program, trainedFiles.emplace(*trained), Restore::Trained);
+  for (const StateTensor &tensor : program.state)
+    if (!weights && tensor.saved && tensor.kind == BufferKind::Frozen &&
+        tensor.init.kind != Init::Kind::Data)
+      throw Error::badInput(concat("--trained=", *trained, " has what is trained, and '",
+                                   tensor.name,
+                                   "', which is not, has no value in this program; expected the "
+                                   "base's weights beside it: --init-from=PATH of train, "
+                                   "--weights=PATH of eval"));
+}
+
+bool ChosenWeights::covers(size_t state) const {
+  return std::ranges::any_of(restorations,
+                             [&](const Restoration &one) { return one.covers(state); });
+}
+
+std::optional<std::string> ChosenWeights::note() const { return restorations.front().note(); }
+
+void ChosenWeights::apply(Executor &executor) const {
+  for (const Restoration &one : restorations)
+    one.apply(executor);
 }
 
 std::optional<std::string> restoreState(Executor &executor, const WeightFiles &files, Restore what,

@@ -12,10 +12,15 @@ class WeightNames;
 enum class Restore : uint8_t {
   Everything, ///< --resume: every saved tensor must be there
   Parameters, ///< --init-from, eval: parameters and statistics, as other tools may name them (WeightNames.h)
+  Frozen,  ///< of these what is not trained, where the rest comes from elsewhere
+  Trained, ///< --trained: what --save-trained has written, or PEFT of an adapter
 };
 
 /// Further names of a program's state, by its own: those of tied weights.
 using WeightAliases = std::map<std::string, std::vector<std::string>>;
+
+/// What a training run changes of a model and others have a use for: parameters and statistics, not the base beside them.
+bool isTrained(const StateTensor &tensor);
 
 /// An array of this type and shape holds the numbers that `tensor` is stored quantized of.
 bool isNumbersOf(const StateTensor &tensor, const ElementType &type, const Shape &shape);
@@ -52,6 +57,23 @@ private:
   const Restore what;
   std::vector<const SafetensorsTensor *> found; ///< by position in the state; null: not from here
   int64_t missingAdapters = 0;
+};
+
+/// The weights that a command starts from: of one file or folder, or of a base and what was trained over it apart.
+class ChosenWeights {
+public:
+  /// `weights` as of --init-from and eval --weights, `trained` of --trained: at least one. Both as Restoration throws; with `trained`
+  /// alone every parameter that is not trained must have its value in the program.
+  ChosenWeights(const Program &program, const std::optional<std::string> &weights,
+                const std::optional<std::string> &trained);
+
+  bool covers(size_t state) const;
+  std::optional<std::string> note() const;
+  void apply(Executor &executor) const;
+
+private:
+  std::optional<WeightFiles> weightFiles, trainedFiles;
+  std::vector<Restoration> restorations;
 };
 
 /// All of that at once; the rest of the state stays as it is. Returns Restoration::note().

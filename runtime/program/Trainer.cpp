@@ -24,6 +24,7 @@
 #include <exception>
 #include <filesystem>
 #include <limits>
+#include <list>
 #include <numeric>
 
 namespace stow {
@@ -34,24 +35,34 @@ namespace {
 std::optional<WeightFiles> openResumed(const TrainOptions &options) {
   if (!options.resume)
     return std::nullopt;
-  if (options.initFrom)
-    throw Error::badInput("--resume and --init-from exclude each other: a resumed run has its own "
-                          "parameters");
+  if (options.initFrom || options.trained)
+    throw Error::badInput(concat("--resume and ", options.initFrom ? "--init-from" : "--trained",
+                                 " exclude each other: a resumed run has its own parameters"));
   std::string path = *options.resume;
   if (path.empty() && !options.save)
     throw Error::badInput("--resume without a file continues the one of --save; give either");
   return std::optional<WeightFiles>(std::in_place, path.empty() ? *options.save : path);
 }
 
-/// Gives the state its first values, or those that come from files.
-void giveState(Executor &executor, const std::optional<Restoration> &restoration, uint64_t seed,
-               bool isQuiet) {
-  executor.initializeState(
-      seed, [&](size_t position) { return restoration && restoration->covers(position); });
-  if (!restoration)
-    return;
-  restoration->apply(executor);
-  if (const std::optional<std::string> note = restoration->note(); note && !isQuiet)
+/// Takes the files to save to.
+void lockFiles(const TrainOptions &options, std::list<FileLock> &locks) {
+  if (options.saveEvery > 0 && !options.save)
+    throw Error::badInput("--save-every needs --save=FILE");
+  if (options.save && options.save == options.saveTrained)
+    throw Error::badInput("--save and --save-trained name one file; expected one each");
+  for (const std::optional<std::string> &path : {options.save, options.saveTrained})
+    if (path) {
+      checkWritable(*path);
+      locks.emplace_back(*path);
+    }
+}
+
+/// Gives the state what comes from files, and the rest its first values.
+template <typename Weights>
+void giveState(Executor &executor, const Weights &weights, uint64_t seed, bool isQuiet) {
+  executor.initializeState(seed, [&](size_t position) { return weights.covers(position); });
+  weights.apply(executor);
+  if (const std::optional<std::string> note = weights.note(); note && !isQuiet)
     printLine("note: " + *note);
 }
 
@@ -112,8 +123,8 @@ private:
   std::optional<Executor> executor;
   std::optional<BatchFeed> feeds;
   std::optional<Evaluator> validationEvaluator, testEvaluator;
-  std::optional<FileLock> lock; ///< of the file to save to
-  std::optional<CheckpointWriter> writer;
+  std::list<FileLock> locks; ///< of the files to save to
+  std::optional<CheckpointWriter> writer, trainedWriter;
   std::optional<int64_t> savedStep; ///< of the latest save of this run
   std::optional<TrainingLog> log;
   std::optional<StepProfiles> profiles;
@@ -134,12 +145,7 @@ static Algorithms algorithmsOf(const TrainOptions &options,
 TrainingRun::TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options)
     : program(program), options(options), dataFile(options.data), fitting(fittingOf(program)) {
   // What can be wrong with the request is found before the arena is touched.
-  if (options.saveEvery > 0 && !options.save)
-    throw Error::badInput("--save-every needs --save=FILE");
-  if (options.save) {
-    checkWritable(*options.save);
-    lock.emplace(*options.save);
-  }
+  lockFiles(options, locks);
   if (options.profile && !options.profile->empty())
     checkWritable(*options.profile);
   const std::optional<WeightFiles> resumed = openResumed(options);
@@ -149,16 +155,21 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   feeds.emplace(program, samples, nonFinite, fit());
 
   // What does not fit is found before memory is taken.
-  std::optional<WeightFiles> weights;
+  std::optional<ChosenWeights> weights;
   std::optional<Restoration> restoration;
   if (resumed)
     restoration.emplace(program, *resumed, Restore::Everything);
-  if (options.initFrom)
-    restoration.emplace(program, weights.emplace(*options.initFrom), Restore::Parameters);
+  if (options.initFrom || options.trained)
+    weights.emplace(program, options.initFrom, options.trained);
   executor.emplace(program, image,
                    ExecutorOptions{options.threads, options.poison, options.check, options.slow,
                                    options.gpu, algorithmsOf(options, resumed)});
-  giveState(*executor, restoration, state.seed, options.quiet);
+  if (weights)
+    giveState(*executor, *weights, state.seed, options.quiet);
+  else if (restoration)
+    giveState(*executor, *restoration, state.seed, options.quiet);
+  else
+    executor->initializeState(state.seed);
 
   step.emplace(*executor);
   if (const std::optional<LossScaleState> scale = step->lossScale())
@@ -175,6 +186,8 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   batchRows.reserve(program.batch);
   if (options.save)
     writer.emplace(*executor, *options.save);
+  if (options.saveTrained)
+    trainedWriter.emplace(*executor, *options.saveTrained, CheckpointWriter::What::Trained);
   if (options.log)
     log.emplace(*options.log, state.step, step->lossScale().has_value());
   if (options.profile)
@@ -473,6 +486,10 @@ void TrainingRun::finish(Progress &progress, int signal) {
     }
   }
   progress.finish();
+  if (trainedWriter) {
+    trainedWriter->save(state);
+    printLine("saved what is trained to " + trainedWriter->path());
+  }
   if (profiles)
     profiles->report(*options.profile, options.profileFormat);
   if (signal) {

@@ -24,7 +24,7 @@ struct TrainOptions {
   std::optional<uint64_t> seed;
   std::optional<double> validationSplit;
   std::optional<bool> shuffle;
-  std::optional<std::string> save, resume, initFrom, log;
+  std::optional<std::string> save, saveTrained, resume, initFrom, trained, log;
   int64_t saveEvery = 0; ///< steps; 0 = at the end only
   int64_t threads = 0;
   bool poison = false;

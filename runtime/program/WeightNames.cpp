@@ -63,6 +63,24 @@ std::string bareName(std::string_view name) {
   return bare;
 }
 
+std::string trainedName(std::string_view name) {
+  std::string saved;
+  const std::vector<std::string_view> parts = partsOf(name);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i] == "modules_to_save" && i + 2 < parts.size()) {
+      ++i; // and its adapter's name
+      continue;
+    }
+    saved.append(saved.empty() ? "" : ".").append(parts[i]);
+    const bool isNamed = parts[i].starts_with("lora_") && i + 1 < parts.size() &&
+                         parts[i + 1] != "weight" && parts[i + 1] != "bias";
+    if (isNamed)
+      return saved.append(i + 2 < parts.size() ? "." : "")
+          .append(i + 2 < parts.size() ? name.substr(parts[i + 2].data() - name.data()) : "");
+  }
+  return saved;
+}
+
 bool isAdapterName(std::string_view name) {
   return std::ranges::any_of(partsOf(name),
                              [](std::string_view part) { return part.starts_with("lora_"); });

@@ -18,6 +18,10 @@ std::string bareName(std::string_view name);
 /// Whether the name is that of an adapter, which no base has: a part of its path begins with "lora_".
 bool isAdapterName(std::string_view name);
 
+/// The name of a trained parameter in a file of what is trained alone. Of an adapter it is PEFT's, in adapter_model.safetensors:
+/// without the adapter's own name, base_model.model.fc.lora_A.weight for base_model.model.fc.lora_A.default.weight.
+std::string trainedName(std::string_view name);
+
 class WeightNames {
 public:
   /// For state of these names. Where the files have one path more or less before all names that begin alike, and no other would find

@@ -6,6 +6,7 @@ Run in the environment of scripts/install.sh python; what needs PEFT is skipped 
 import importlib.util
 import json
 import shutil
+import subprocess
 import tempfile
 import unittest
 import warnings
@@ -15,7 +16,7 @@ import numpy as np
 import stowage
 import torch
 import torch.nn as nn
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, load_model, save_file, save_model
 from test_frozen import SETTINGS, TOKENS, VOCABULARY, Tuned
 
 HAS_PEFT = importlib.util.find_spec("peft") is not None
@@ -91,6 +92,33 @@ class Folder(InAFolder):
             write_shards(self.folder, {name: value for name, value in module.state_dict().items() if name != left_out})
             with stowage.compile(on_meta(Tied()), self.ids, weights=self.folder, **SETTINGS) as step:
                 self.assertEqual(self.losses(step), expected, left_out)
+
+    def test_tied_in_executables(self) -> None:
+        """A program without Python knows both names: it reads a file with either, and what it writes is read by safetensors' own."""
+        module, model, program = Tied(), self.folder / "tied.onnx", self.folder / "tied"
+        stowage.export(module, self.ids, model)
+        subprocess.run([stowage.find_binary(), "compile", model, "-o", program, "--loss=cross-entropy:class-axis=1", "--optimizer=sgd:lr=0.1",
+                        "--batch=4", "--threads=1", "--recompute=none"], check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+        np.savez(self.folder / "data.npz", x=self.ids.numpy(), y=self.labels.numpy())
+
+        def curve(weights: "dict[str, torch.Tensor]") -> str:
+            save_file(weights, self.folder / "given.safetensors")
+            log, given = self.folder / "log.csv", self.folder / "given.safetensors"
+            subprocess.run([program, "train", f"--data={self.folder / 'data.npz'}", "--steps=2", f"--init-from={given}", f"--log={log}",
+                            f"--save-trained={self.folder / 'trained.safetensors'}"], check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+            return log.read_text()
+
+        values = {name: value.clone() + 0.01 for name, value in module.state_dict().items() if name != "head.weight"}
+        expected = curve(values)
+        values["head.weight"] = values.pop("tokens.weight")
+        self.assertEqual(curve(values), expected)
+        found, other = load_file(self.folder / "trained.safetensors"), Tied()
+        self.assertEqual(len(found), 3, "the tied weight is there once")
+        load_model(other, self.folder / "trained.safetensors")
+        self.assertTrue(all(torch.equal(other.state_dict()[name], value) for name, value in found.items()))
+        save_model(other, self.folder / "given.safetensors")  # by the name that safetensors keeps
+        subprocess.run([program, "eval", f"--data={self.folder / 'data.npz'}", f"--weights={self.folder / 'given.safetensors'}"], check=True,
+                       stdout=subprocess.DEVNULL)  # fmt: skip
 
     def test_refused(self) -> None:
         module = on_meta(Tuned())

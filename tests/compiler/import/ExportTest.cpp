@@ -235,6 +235,14 @@ TEST(ExportTest, FrozenParametersAreListed) {
               HasSubstr("every parameter is frozen: a step trains nothing"));
 }
 
+// Names of one parameter are lines of two names.
+TEST(ExportTest, TiedNamesAreLines) {
+  const auto names = onnx::parseOtherNames("head.weight\ttable.weight\nhead.weight\tcopy\n");
+  EXPECT_EQ(names.at("head.weight"), (std::vector<std::string>{"table.weight", "copy"}));
+  for (const char *text : {"alone", "a\ta", "\ta", "a\tb\tc"})
+    EXPECT_THROW(onnx::parseOtherNames(text), Error) << text;
+}
+
 // Damaged metadata and graphs, at the file's batch and another: a module or a message.
 TEST(ExportTest, MutatedExportsNeverCrash) {
   std::mt19937 random(5);

@@ -65,6 +65,19 @@ protected:
   TempDir dir;
 };
 
+// Names that the metadata give to tensors of the file find these; other metadata are none.
+TEST_F(WeightFilesTest, NamesOfTiedWeights) {
+  const std::string bytes(16, 1);
+  writeSafetensors(dir.path("tied.safetensors"), {{"a", DType::F32, {4}}},
+                   {{"format", "pt"}, {"b", "a"}, {"c", "absent"}},
+                   [&](size_t, Bytes) { return std::span(bytes); });
+  const WeightFiles files(dir.path("tied.safetensors"));
+  EXPECT_EQ(files.find("b"), files.find("a"));
+  EXPECT_NE(files.find("a"), nullptr);
+  EXPECT_EQ(files.find("c"), nullptr);
+  EXPECT_EQ(files.find("format"), nullptr);
+}
+
 TEST_F(WeightFilesTest, FolderIndexAndFile) {
   writeShards();
   write("other.safetensors", {{"z", DType::F32, {1}}}, 3); // no part of the index

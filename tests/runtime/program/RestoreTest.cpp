@@ -80,6 +80,16 @@ protected:
   Program program;
 };
 
+// Tests that a tensor is found under the other names that the program knows of it.
+TEST_F(RestoreTest, OtherNamesOfTheProgram) {
+  add("head.weight", {4}, {}, BufferKind::Parameter);
+  write({{"embedding.weight", {4}}});
+  EXPECT_THAT(errorOf(), HasSubstr("'head.weight' is missing"));
+  program.state[0].otherNames = {"absent", "embedding.weight"};
+  EXPECT_EQ(errorOf(), "no error");
+  EXPECT_EQ(covered(), std::vector<bool>{true});
+}
+
 // Tests that what is stored of a matrix that came by pieces is what is stored of the whole, by any number of threads, and that the
 // bytes themselves are taken as well.
 TEST_F(RestoreTest, QuantizedWhileRead) {
