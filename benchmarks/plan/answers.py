@@ -95,7 +95,7 @@ def published(only: str) -> None:
         if only not in name:
             continue
         # As method="qlora" has it: nf4, but for the output's matrix.
-        flags = ["--frozen=*:nf4", "--frozen=*lm_head*:bf16"] if in_nf4 else []
+        flags = ["--frozen=nf4,*.lm_head.weight:bf16"] if in_nf4 else []
 
         def plan(**budget: Any) -> stowage.Plan:
             with warnings.catch_warnings():
