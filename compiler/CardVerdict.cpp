@@ -27,7 +27,7 @@ std::optional<Card> cardAsked(const CompileOptions &options, const Backend *back
 std::optional<Card> withReserve(std::optional<Card> card, const CompileOptions &options) {
   if (card && options.reserve)
     card->systemBytes = *options.reserve;
-  if (!card && options.reserve && reservedOf(options) == 0)
+  if (!card && options.reserve && !(options.memoryBudget && options.memoryBudget->bytes))
     throw Error::badInput(
         "--reserve leaves memory of a card, or of a budget in bytes, to others, and "
         "neither is known; give --card=24GiB or --memory-budget=BYTES");

@@ -123,18 +123,26 @@ std::optional<int64_t> ModelSteps::samplesIn(int64_t shape, std::optional<int64_
 
 const ModelSteps::Model &ModelSteps::model(const StepVariant &variant, const Backend &backend) {
   const std::pair key(variant.shape, variant.samplesPerRun());
-  auto found = models.find(key);
-  if (found == models.end()) {
-    Model made;
-    made.form = modelOf(context, options, variant, backend, timer, made.tensors);
-    found = models.emplace(key, std::move(made)).first;
-  }
-  return found->second;
+  if (latest && latest->key == key)
+    return *latest;
+  latest.reset();
+  Model made{key, nullptr, {}, {}};
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    const bool isError = diagnostic.getSeverity() == DiagnosticSeverity::Error;
+    if (!isError)
+      made.said.push_back({diagnostic.getLocation(), diagnostic.getSeverity(), diagnostic.str()});
+    return success(!isError);
+  });
+  made.form = modelOf(context, options, variant, backend, timer, made.tensors);
+  return latest.emplace(std::move(made));
 }
 
 OwningOpRef<ModuleOp> ModelSteps::formOf(const StepVariant &variant, const Backend &backend,
                                          Form last, int64_t divisorTerms) {
-  OwningOpRef<ModuleOp> form = cast<ModuleOp>(model(variant, backend).form.get()->clone());
+  const Model &read = model(variant, backend);
+  for (const Said &one : read.said)
+    context.getDiagEngine().emit(one.location, one.severity) << one.text;
+  OwningOpRef<ModuleOp> form = cast<ModuleOp>(read.form.get()->clone());
   makeStep(*form, options, variant, backend, last, timer, divisorTerms);
   return form;
 }

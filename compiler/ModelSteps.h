@@ -49,10 +49,19 @@ private:
   };
   const Held &held(const Target &target) const;
 
+  struct Said {
+    mlir::Location location;
+    mlir::DiagnosticSeverity severity;
+    std::string text;
+  };
+
   /// What was read of the model for a shape and its samples per run, from which variants that differ in other things all begin.
   struct Model {
+    std::pair<int64_t, std::optional<int64_t>> key; ///< shape and samples
     mlir::OwningOpRef<mlir::ModuleOp> form;
     ImportReport tensors;
+    std::vector<Said>
+        said; ///< warnings and remarks, which every variant repeats: what the chosen one says is shown
   };
   const Model &model(const StepVariant &variant, const Backend &backend);
   /// A variant up to the form `last`; the rest as makeStep has it.
@@ -70,7 +79,7 @@ private:
   mlir::MLIRContext &context;
   const CompileOptions &options;
   StageTimer &timer;
-  std::map<std::pair<int64_t, std::optional<int64_t>>, Model> models; ///< by shape and samples
+  std::optional<Model> latest;
   std::vector<Held> heldSteps;
   std::map<StepVariant, Family> families; ///< by the variant in the largest shape
   MeasuredCosts measured;                 ///< of the steps weighed so far, each kernel once

@@ -541,7 +541,7 @@ void finishOptions(CompileOptions &options) {
   checkOffload(options.offload, options.target, options.profile == "run");
   if (options.offload.statePercent != 0)
     for (const auto &[isGiven, flag] : {std::pair(options.accumulate != 1, "--accumulate"),
-                                        std::pair(!options.shapeAxes.empty(), "--shapes"),
+                                        std::pair(!options.shapes.empty(), "--shapes"),
                                         std::pair(!options.profile.empty(), "--profile")})
       if (isGiven)
         throw Error::badInput(std::string("--offload-state fetches state in a step of one batch in "

@@ -270,17 +270,19 @@ void stateOutside(ModuleOp module, const CompileOptions &options, const Backend 
     module->setAttr(kOutsideNoteAttr, builder.getStringAttr(outside.note));
 }
 
-/// What plans say about the device.
-void addDeviceNote(ModuleOp module, const Backend &backend) {
-  const std::string note = backend.note();
-  if (note.empty())
-    return;
+void addNote(ModuleOp module, const std::string &note) {
   Builder builder(module.getContext());
   SmallVector<Attribute> notes;
   if (auto known = module->getAttrOfType<ArrayAttr>(kNotesAttr))
     llvm::append_range(notes, known);
   notes.push_back(builder.getStringAttr(note));
   module->setAttr(kNotesAttr, builder.getArrayAttr(notes));
+}
+
+/// What plans say about the device.
+void addDeviceNote(ModuleOp module, const Backend &backend) {
+  if (const std::string note = backend.note(); !note.empty())
+    addNote(module, note);
 }
 
 /// Lets so much of the optimizer's state lie in slow memory. Throws Error(BadInput) where that has no room for it.
@@ -294,6 +296,9 @@ void sendStates(ModuleOp module, int64_t percent, const CompileOptions &options)
     for (BlockArgument argument : graph.getArguments())
       if (RankedTensorType type = slowStateOf(argument))
         needed += alignUp(storedBytesOf(type), kSlowAlignment);
+  if (needed == 0 && options.offload.statePercent == 100)
+    addNote(module, "nothing of the optimizer's state travels: no tensor of it is in f32, "
+                    "row-major, of 4096 bytes or more, and updated by one op");
   const std::optional<SlowMemory> slow = slowMemoryOf(options.offload);
   if (slow && needed > slow->capacity)
     throw Error::badInput(absl::StrCat("--offload-state: the optimizer's state takes ",

@@ -115,7 +115,8 @@ void flushOutput() {
 /// the thousand; mapped and returned each time, their pages took a fifth of the time of a plan of a
 /// model of 7 billion parameters, and the peak is the same.
 void keepFreedMemory() {
-  ::mallopt(M_MMAP_THRESHOLD, INT_MAX);
+  if (!::mallopt(M_MMAP_THRESHOLD, INT_MAX))
+    ::mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that older versions of glibc take
   ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
 }
 

@@ -192,19 +192,29 @@ def parameters_of(module: Any) -> "dict[str, list[str]]":
     return {group[0]: group for group in names.values()}
 
 
-def initializers_of(path: Any) -> "set[str]":
-    """By name; in a file without weights they are inputs."""
+def _graph_of(path: Any) -> Any:
     import onnx
 
-    graph = onnx.load(str(path), load_external_data=False).graph
+    return onnx.load(str(path), load_external_data=False).graph
+
+
+def _names_of(graph: Any) -> "set[str]":
     return {tensor.name for tensor in (*graph.initializer, *graph.input)}
 
 
+def initializers_of(path: Any) -> "set[str]":
+    """By name; in a file without weights they are inputs."""
+    return _names_of(_graph_of(path))
+
+
 def frozen_flags(module: Any, path: Any, optimizer: Any = "sgd") -> "list[str]":
-    """--freeze for the parameters that ask for a gradient and the optimizer does not hold; the file names those that ask for none."""
-    held, trained = initializers_of(path), trained_names(optimizer, module)
+    """--freeze for the parameters that the module or the optimizer does not train, but those that the file names itself, as ours do."""
+    graph = _graph_of(path)
+    listed = {entry.key: entry.value for entry in graph.metadata_props}
+    named = set(listed.get("stowage.frozen", "").split("\n"))
+    held, trained = _names_of(graph), trained_names(optimizer, module)
     frozen = [name for name, parameter in module.named_parameters(remove_duplicate=False)
-              if parameter.requires_grad and name not in trained and name in held and parameter.numel()]  # fmt: skip
+              if name not in trained and name in held and name not in named and parameter.numel()]  # fmt: skip
     # Several flags, since a single argument of a process ends at 128 KiB.
     return [f"--freeze={','.join(frozen[i : i + 500])}" for i in range(0, len(frozen), 500)]
 

@@ -358,6 +358,11 @@ void CudaDevice::finishReadback() {
 void CudaDevice::set(Bytes offset, Bytes bytes, uint8_t value) {
   enterWithArena();
   bringArrivals();
+  fillInOrder(offset, bytes, value);
+}
+
+/// Behind what the stream has so far; also while it is captured, when nothing else may be asked of the driver.
+void CudaDevice::fillInOrder(Bytes offset, Bytes bytes, uint8_t value) {
   if (bytes > 0)
     driver.require(driver.memsetD8Async(arena + static_cast<Address>(offset), value,
                                         static_cast<size_t>(bytes), stream),
@@ -612,7 +617,7 @@ void CudaDevice::submit(const BoundCommand &command) {
                                        nullptr),
                    "launching the kernel of node '" + command.name + "'");
   for (const Operand &dead : command.dying)
-    set(dead.offset, storedBytes(dead.layout, dead.shape, dead.dtype), poisonByte);
+    fillInOrder(dead.offset, storedBytes(dead.layout, dead.shape, dead.dtype), poisonByte);
 }
 
 void CudaDevice::capture(BoundGraph &graph, const std::string &what) {

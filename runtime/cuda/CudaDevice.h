@@ -114,6 +114,7 @@ private:
   BoundCommand bindKernel(const Command &command, const Program &program);
   void warmUp();
   void submit(const BoundCommand &command);
+  void fillInOrder(Bytes offset, Bytes bytes, uint8_t value);
   void capture(BoundGraph &graph, const std::string &what);
   void mark(Block &block);
   void waitFor(const Block &block, const char *what);

@@ -136,9 +136,12 @@ void CheckpointWriter::save(const RunState &run) {
 }
 
 RunState readRunState(const SafetensorsFile &file, const Program &program, SavedBatch batch) {
-  if (file.metadata().find("format") == file.metadata().end())
-    throw Error::badInput(file.path() + ": these are weights without the state of a run; "
-                                        "--init-from takes the parameters alone");
+  // "pt" is what PyTorch's libraries write, and --save-trained.
+  const auto format = file.metadata().find("format");
+  if (format == file.metadata().end() || format->second == "pt")
+    throw Error::badInput(file.path() +
+                          ": these are weights without the state of a run; --init-from takes the "
+                          "parameters alone, and --trained those that --save-trained wrote");
   Metadata metadata(file);
   metadata.expect("format", formatName);
   metadata.expect("model", program.model);

@@ -494,8 +494,9 @@ void TrainingRun::finish(Progress &progress, int signal) {
     profiles->report(*options.profile, options.profileFormat);
   if (signal) {
     printLine(concat("stopped after step ", state.step, " of ", state.rate.totalSteps,
-                     writer ? "; continue with --resume=" + writer->path()
-                            : "; nothing was saved, --save=FILE would have"));
+                     writer          ? "; continue with --resume=" + writer->path()
+                     : trainedWriter ? "; --save=FILE would have saved the run, to be continued"
+                                     : "; nothing was saved, --save=FILE would have"));
     requireLog();
     return;
   }

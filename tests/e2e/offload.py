@@ -180,6 +180,7 @@ def check_refusals(args: argparse.Namespace) -> None:
     check("--offload-state is about --offload=FOLDER" in refused("--offload-state=optimizer", "--memory-budget=1MiB"), "a folder is asked for")
     check("expected none, optimizer or auto" in refused(*travel, "--offload-state=all", "--memory-budget=1MiB"), "other words are refused")
     check("leave it or --accumulate out" in refused(*travel, "--offload-state=auto", "--accumulate=2", "--memory-budget=1MiB"), "halves are refused")
+    check("leave it or --shapes out" in refused(*travel, "--offload-state=optimizer", "--shapes=batch:64,32", "--memory-budget=1MiB"), "shapes are refused")
     said = refused(*travel, "--offload-state=optimizer", "--optimizer=adam:lr=1e-3", "--offload-capacity=4096", "--memory-budget=1MiB")
     check("--offload-state: the optimizer's state takes" in said, f"a folder without room is refused: {said}")
     missing = [f"--offload={args.work}/missing", COPIES, "--memory-budget=1MiB"]

@@ -120,6 +120,8 @@ def main() -> None:
     require(f"'{TRAINED[LOW]}' is missing" in said, said)
     said = run(program, "train", data, f"--trained={alone}", f"--resume={run_file}", code=1)
     require("--resume and --trained exclude each other" in said, said)
+    said = run(program, "train", data, f"--resume={alone}", code=1)
+    require("weights without the state of a run" in said and "--trained those that --save-trained wrote" in said, said)
     said = run(program, "train", data, f"--save={alone}", f"--save-trained={alone}", code=1)
     require("--save and --save-trained name one file" in said, said)
     said = run(program, "eval", data, code=1)
