@@ -34,6 +34,15 @@ std::optional<Card> withReserve(std::optional<Card> card, const CompileOptions &
   return card;
 }
 
+std::optional<Card> cardOfFile(const PlanFile &file, const CompileOptions &options) {
+  if (file.verdict)
+    return file.verdict->card;
+  if (file.target.empty())
+    return cardAsked(options, nullptr, "the plan's file");
+  return cardAsked(options, createBackend({.target = file.target}).get(),
+                   "--target=" + file.target);
+}
+
 } // namespace
 
 std::optional<Card> cardOf(const CompileOptions &options) {
@@ -44,15 +53,7 @@ std::optional<Card> cardOf(const CompileOptions &options) {
 }
 
 std::optional<Card> cardOf(const PlanFile &file, const CompileOptions &options) {
-  if (options.card)
-    return withReserve(options.card, options);
-  if (file.verdict)
-    return withReserve(file.verdict->card, options);
-  if (file.target.empty())
-    return withReserve(cardAsked(options, nullptr, "the plan's file"), options);
-  return withReserve(
-      cardAsked(options, createBackend({.target = file.target}).get(), "--target=" + file.target),
-      options);
+  return withReserve(options.card ? options.card : cardOfFile(file, options), options);
 }
 
 namespace {

@@ -14,7 +14,7 @@
 #include "runtime/host/Outside.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -61,7 +61,7 @@ BudgetOptions withRefusedPath(BudgetOptions planning, const CompileOptions &opti
 Bytes outsideOfCopies(ModuleOp placed, const CompileOptions &options) {
   Bytes bytes = 0, stateBytes = 0;
   int64_t copies = 0;
-  llvm::StringMap<Bytes> states; // by name: of several graphs
+  llvm::StringSet<> states; // by name: of several graphs
   placed.walk([&](CopyOutOp out) {
     if (sendsState(out))
       return;
@@ -70,13 +70,11 @@ Bytes outsideOfCopies(ModuleOp placed, const CompileOptions &options) {
   });
   for (auto graph : placed.getOps<func::FuncOp>())
     for (BlockArgument argument : graph.getArguments())
-      if (RankedTensorType type = slowStateOf(argument))
-        if (states
-                .try_emplace(graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr)
-                                 .getValue(),
-                             storedBytesOf(type))
-                .second)
+      if (RankedTensorType type = slowStateOf(argument)) {
+        auto name = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
+        if (states.insert(name.getValue()).second)
           stateBytes += storedBytesOf(type);
+      }
   return copies + states.size() > 0 && !options.outside
              ? host::slowMemoryBytes(bytes, copies, stateBytes, states.size())
              : 0;

@@ -93,9 +93,7 @@ void CudaDevice::enter() const {
 
 /// What is certain not to fit is said before anything is loaded.
 void CudaDevice::reserveArena() {
-  size_t free = 0, total = 0;
-  driver.require(driver.memGetInfo(&free, &total), "asking the GPU for its memory");
-  requireArenaFits(static_cast<Bytes>(free), static_cast<Bytes>(total));
+  requireArenaFits();
   memoryOfArena.emplace(driver, device, options.arenaBytes);
   if (!memoryOfArena->isReserved())
     takeArena();
@@ -109,9 +107,12 @@ void CudaDevice::placeArena() {
         concat("the driver gave an arena that is not aligned to ", kArenaAlignment, " bytes"));
 }
 
-void CudaDevice::requireArenaFits(Bytes free, Bytes total) const {
+Bytes CudaDevice::requireArenaFits() const {
+  size_t freeBytes = 0, totalBytes = 0;
+  driver.require(driver.memGetInfo(&freeBytes, &totalBytes), "asking the GPU for its memory");
+  const auto free = static_cast<Bytes>(freeBytes), total = static_cast<Bytes>(totalBytes);
   if (free >= options.arenaBytes)
-    return;
+    return free;
   const Bytes loaded = memory.code + memory.graphs;
   throw Error::badInput(
       "the arena takes " + formatBytesExact(options.arenaBytes) + ", and " +
@@ -125,12 +126,10 @@ void CudaDevice::takeArena() {
   if (memoryOfArena->isTaken())
     return;
   if (!memoryOfArena->take()) {
-    size_t free = 0, total = 0;
-    driver.require(driver.memGetInfo(&free, &total), "asking the GPU for its memory");
-    requireArenaFits(static_cast<Bytes>(free), static_cast<Bytes>(total));
+    const Bytes free = requireArenaFits();
     throw Error::badInput("the arena takes " + formatBytesExact(options.arenaBytes) + ", and " +
                           nameOfDevice(driver, device) + " has no such piece of the " +
-                          formatBytesExact(static_cast<Bytes>(free)) +
+                          formatBytesExact(free) +
                           " that are free; end other processes on it, or compile with "
                           "--memory-budget");
   }

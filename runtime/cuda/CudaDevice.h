@@ -124,7 +124,8 @@ private:
   void reserveArena();
   void placeArena();
   void takeArena();
-  void requireArenaFits(Bytes free, Bytes total) const;
+  /// What is free. Throws Error(BadInput) where the arena is larger.
+  Bytes requireArenaFits() const;
   void enterWithArena();
   void rehearse();
   Block makeBlock(Bytes bytes);

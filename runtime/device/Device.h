@@ -197,7 +197,6 @@ protected:
 
   const DeviceOptions options;
 
-protected:
   /// Whether a place is one of slow memory.
   bool isSlow(Bytes offset) const;
 
