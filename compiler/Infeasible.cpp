@@ -165,20 +165,20 @@ std::optional<Remedy> fewerThreads(const StepChoice &smallest, const Plan &plan,
   return remedy;
 }
 
-/// Chains that run in pieces of rows: how they are found, and the flag that cuts them.
-struct Pieces {
+/// Chains that run in chunks of rows: how they are found, and the flag for it.
+struct Chunks {
   std::vector<RowChain> (*find)(mlir::func::FuncOp graph);
   int64_t StepVariant::*count;
   const char *flag, *what;
 };
 
-constexpr Pieces kLossPieces = {findHeads, &StepVariant::lossChunks, "--loss-chunks",
-                                "the head and its loss in pieces of rows"};
-constexpr Pieces kRowPieces = {findChains, &StepVariant::rowChunks, "--row-chunks",
-                               "hidden layers and convolutions in pieces of rows"};
+constexpr Chunks kLossChunks = {findHeads, &StepVariant::lossChunks, "--loss-chunks",
+                                "the head and its loss in chunks of rows"};
+constexpr Chunks kRowChunks = {findChains, &StepVariant::rowChunks, "--row-chunks",
+                               "hidden layers and convolutions in chunks of rows"};
 
-/// True where the largest value at the peak is of a node whose chain `pieces` finds in `step`.
-bool isChainAtPeak(mlir::ModuleOp step, const Plan &plan, const Pieces &pieces) {
+/// True where the largest value at the peak is of a node whose chain `chunks` finds in `step`.
+bool isChainAtPeak(mlir::ModuleOp step, const Plan &plan, const Chunks &chunks) {
   const std::optional<size_t> which = peakGraph(plan);
   if (!which)
     return false;
@@ -190,7 +190,7 @@ bool isChainAtPeak(mlir::ModuleOp step, const Plan &plan, const Pieces &pieces) 
     return false;
   for (auto graph : step.getOps<mlir::func::FuncOp>())
     if (isStepGraph(graph))
-      for (const RowChain &chain : pieces.find(graph))
+      for (const RowChain &chain : chunks.find(graph))
         if (llvm::any_of(chain.ops, [&](mlir::Operation *op) {
               return sourcePlaceOf(op->getLoc()) == (*largest)->source;
             }))
@@ -198,33 +198,33 @@ bool isChainAtPeak(mlir::ModuleOp step, const Plan &plan, const Pieces &pieces) 
   return false;
 }
 
-/// The step with chains in pieces, as it takes least. Nothing where it does not fit and gains less than a hundredth.
-std::optional<Remedy> inPieces(ModelSteps &steps, StepVariant cut, const Plan &plan, Bytes budget,
-                               const Pieces &pieces) {
+/// The step with chains in chunks, as it takes least. Nothing where it does not fit and gains less than a hundredth.
+std::optional<Remedy> inChunks(ModelSteps &steps, StepVariant chunked, const Plan &plan,
+                               Bytes budget, const Chunks &chunks) {
   constexpr int64_t count = 8;
-  cut.*pieces.count = count;
+  chunked.*chunks.count = count;
   const Bytes worth = std::max(budget, plan.arenaBytes - plan.arenaBytes / 100);
-  const Bytes arenaBytes = leastPlacement(worth, *steps.steps.at(cut, Times::Sheet));
+  const Bytes arenaBytes = leastPlacement(worth, *steps.steps.at(chunked, Times::Sheet));
   if (arenaBytes > worth)
     return std::nullopt;
   const bool fits = arenaBytes <= budget;
   return Remedy{
       plan.arenaBytes - arenaBytes,
-      absl::StrCat(pieces.what, fits ? ", which fits: " : ": ", pieces.flag, "=", count,
-                   fits ? absl::StrCat(" (", pieces.flag, "=auto finds the fastest)") : ""),
+      absl::StrCat(chunks.what, fits ? ", which fits: " : ": ", chunks.flag, "=", count,
+                   fits ? absl::StrCat(" (", chunks.flag, "=auto finds the fastest)") : ""),
       Changes::LastBits};
 }
 
 /// The same for each kind of chain that is whole and at the peak.
-std::vector<Remedy> inPieces(ModelSteps &steps, const ModelStep &step, const Plan &plan,
+std::vector<Remedy> inChunks(ModelSteps &steps, const ModelStep &step, const Plan &plan,
                              const CompileOptions &options, Bytes budget) {
   const Silent silent(step);
   const mlir::OwningOpRef<mlir::ModuleOp> form = steps.form(step.variant, Form::Step);
   std::vector<Remedy> found;
-  for (const Pieces &pieces : {kLossPieces, kRowPieces})
-    if (step.variant.*pieces.count == 1 && isChainAtPeak(*form, plan, pieces))
-      if (auto cut = inPieces(steps, askedAs(step, options), plan, budget, pieces))
-        found.push_back(std::move(*cut));
+  for (const Chunks &chunks : {kLossChunks, kRowChunks})
+    if (step.variant.*chunks.count == 1 && isChainAtPeak(*form, plan, chunks))
+      if (auto chunked = inChunks(steps, askedAs(step, options), plan, budget, chunks))
+        found.push_back(std::move(*chunked));
   return found;
 }
 
@@ -234,8 +234,8 @@ std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &pla
                              std::optional<Bytes> inF32, const std::vector<Remedy> &batch) {
   const StepChoice &smallest = step.planner().smallest();
   std::vector<Remedy> list = stateRemedies(plan, options.optimizer.text);
-  for (Remedy &cut : inPieces(steps, step, plan, options, budget))
-    list.push_back(std::move(cut));
+  for (Remedy &chunked : inChunks(steps, step, plan, options, budget))
+    list.push_back(std::move(chunked));
   if (std::optional<Remedy> fewer = fewerThreads(smallest, plan, options, budget))
     list.push_back(std::move(*fewer));
   if (std::optional<Remedy> narrow = sixteenBits(plan);

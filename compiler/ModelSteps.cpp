@@ -238,7 +238,7 @@ void ModelSteps::finish(ModuleOp placed, const Target &target) {
                     Builder(placed).getI64IntegerAttr(bytesAttr(placed, kOutsideBytesAttr) + more));
   const std::shared_ptr<Backend> backend = backendOf(target);
   runStage(placed, "place", [&](PassManager &manager) {
-    manager.addPass(createSumFactorsPass(target));
+    manager.addPass(createFuseBiasGradientPass(target));
     if (backend->gathersUpdates())
       manager.addPass(createGatherUpdatesPass());
     // With several shapes the next batch may be of another one, whose inputs lie elsewhere.

@@ -180,9 +180,9 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.lossOutput = text; });
   flags.value(
       "loss-chunks", "N|auto",
-      "the last product and the loss, also one of the model's own, run in N pieces of rows, so "
+      "the last product and the loss, also one of the model's own, run in N chunks of rows, so "
       "that the logits never exist whole; changes the last bits of the gradients of the head's "
-      "weight and bias, and of a loss that is one sum over rows and columns; auto: as few pieces "
+      "weight and bias, and of a loss that is one sum over rows and columns; auto: as few chunks "
       "as give the smallest arena, or the least time within "
       "the budget",
       [&](const std::string &text) {
@@ -191,10 +191,10 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
   flags.value(
       "row-chunks", "N|auto",
       "elementwise ops between two products, like the hidden layer of a transformer's block, and "
-      "convolutions up to a narrower value run in N pieces of rows, so that what lies between "
+      "convolutions up to a narrower value run in N chunks of rows, so that what lies between "
       "never exists whole; changes the last bits of the gradients of their weights and biases; "
       "auto: as "
-      "few pieces as give the smallest arena, or the least time within the budget",
+      "few chunks as give the smallest arena, or the least time within the budget",
       [&](const std::string &text) {
         options.rowChunks = text == "auto" ? kAny : parseCount("row-chunks", text, 1, 1 << 20);
       });

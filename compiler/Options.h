@@ -68,8 +68,8 @@ struct CompileOptions {
   std::string lossOutput;             ///< output the loss reads; empty: the only one
   std::vector<ParameterGroup> groups; ///< of parameters; the first that matches wins
   std::vector<std::string> noDecay;   ///< kinds of parameters: norm, bias
-  int64_t lossChunks = 1;             ///< pieces of rows of the head and its loss; 0: the planner's
-  int64_t rowChunks = 1; ///< pieces of rows of chains between two products; 0: the planner's
+  int64_t lossChunks = 1;             ///< chunks of rows of the head and its loss; 0: the planner's
+  int64_t rowChunks = 1; ///< chunks of rows of chains between two products; 0: the planner's
   double clipNorm = 0;   ///< of all gradients together; 0: any
   double clipValue = 0;  ///< of an element of a gradient; 0: any
   /// Of the optimizer's state that may be, so much is stored in 8 bits; absent: the planner's.

@@ -2,7 +2,7 @@
 
 #include "compiler/CheckTypes.h"
 
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/MeasuredCosts.h"
 #include "compiler/ProgressLine.h"
 #include "compiler/TensorList.h"
@@ -165,10 +165,10 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options, variant)));
   manager.addPass(createCanonicalizerPass());
   if (variant.lossChunks > 1 || variant.rowChunks > 1) {
-    CutRowsPassOptions cut;
-    cut.lossPieces = variant.lossChunks;
-    cut.pieces = variant.rowChunks;
-    manager.addPass(createCutRowsPass(cut));
+    ChunkRowsPassOptions chunks;
+    chunks.lossChunks = variant.lossChunks;
+    chunks.rowChunks = variant.rowChunks;
+    manager.addPass(createChunkRowsPass(chunks));
     manager.addPass(createCanonicalizerPass());
   }
   if (variant.precision != Precision::F32) {
@@ -200,7 +200,7 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createJoinMasksPass());
   manager.addPass(createFuseElementwisePass());
   manager.addPass(createQuantizeStatesPass());
-  manager.addPass(createConsumeProductsPass(target));
+  manager.addPass(createFuseProductConsumersPass(target));
   manager.addPass(createFuseEpiloguesPass(target));
   manager.addPass(createPackMasksPass());
   manager.addPass(createPlanWorkspacesPass(target));
@@ -374,7 +374,7 @@ void refuseOpenAxes(const StepVariant &variant) {
     throw Error::badInput("--offload-state=auto is decided for one plan; give none or optimizer");
   if (variant.lossChunks == kAny || variant.rowChunks == kAny)
     throw Error::badInput(std::string(variant.lossChunks == kAny ? "--loss" : "--row") +
-                          "-chunks=auto is decided for one plan; give a number of pieces");
+                          "-chunks=auto is decided for one plan; give a number of chunks");
 }
 
 OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,

@@ -93,9 +93,9 @@ void stow::registerPasses(const Target &target) {
   // Passes that ask a target.
   for (const auto create :
        {createTileAttentionPass, createExpandBatchNormPass, createConvolutionBiasPass,
-        createAssignLayoutsPass, createPadLogitsPass, createConsumeProductsPass,
+        createAssignLayoutsPass, createPadLogitsPass, createFuseProductConsumersPass,
         createReadCodesPass, createFuseNormPoolPass, createSplitBatchNormPass,
-        createFuseEpiloguesPass, createPlanWorkspacesPass, createSumFactorsPass})
+        createFuseEpiloguesPass, createPlanWorkspacesPass, createFuseBiasGradientPass})
     registerPass([create, &target] { return create(target); });
   registerPass([&target] { return createSplitTrainEvalPass(target); });
   registerPass([&target] { return createAssignPrecisionPass(target); });

@@ -11,8 +11,8 @@
 #include "ir/StowPoolOps.h"
 #include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
+#include "passes/memory/FuseBiasGradient.h"
 #include "passes/memory/Implementations.h"
-#include "passes/memory/SumFactors.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/DeviceCode.h"
 

@@ -5,8 +5,8 @@
 #include "ir/StowLinearOps.h"
 #include "ir/StowReduceOps.h"
 #include "ir/bodies/Term.h"
+#include "passes/memory/FuseBiasGradient.h"
 #include "passes/memory/Passes.h"
-#include "passes/memory/SumFactors.h"
 #include "runtime/cuda/ProductEpilogue.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

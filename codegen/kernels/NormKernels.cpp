@@ -13,10 +13,10 @@ namespace stow {
 namespace {
 
 /// How a tensor of row normalization lies over x: as x, one number per row, or one row for all.
-enum class Span { Full, PerRow, Vector };
+enum class Coverage { Full, PerRow, Vector };
 
-SmallVector<Span> spansOf(Operation *op) {
-  using enum Span;
+SmallVector<Coverage> coveragesOf(Operation *op) {
+  using enum Coverage;
   if (isa<LayerNormGradOp>(op))
     return {Full, Full, PerRow, PerRow, Vector, Full};
   if (isa<LayerNormScaleGradOp>(op))
@@ -27,20 +27,20 @@ SmallVector<Span> spansOf(Operation *op) {
     return {Full, Full, PerRow, Vector, Full};
   if (isa<RmsNormScaleGradOp>(op))
     return {Full, Full, PerRow, Vector};
-  SmallVector<Span> spans(op->getNumOperands(), Vector);
-  spans.front() = Full;
-  spans.append({Full, PerRow, PerRow});
-  return spans;
+  SmallVector<Coverage> coverages(op->getNumOperands(), Vector);
+  coverages.front() = Full;
+  coverages.append({Full, PerRow, PerRow});
+  return coverages;
 }
 
 /// Strides over the dimensions of x.
-SmallVector<Strides> spread(ArrayRef<Strides> tensors, ArrayRef<Span> spans, int64_t rank) {
+SmallVector<Strides> spread(ArrayRef<Strides> tensors, ArrayRef<Coverage> coverages, int64_t rank) {
   SmallVector<Strides> accesses;
-  for (auto [tensor, span] : llvm::zip_equal(tensors, spans)) {
+  for (auto [tensor, coverage] : llvm::zip_equal(tensors, coverages)) {
     Strides access = tensor;
-    if (span == Span::PerRow)
+    if (coverage == Coverage::PerRow)
       access.push_back(0);
-    else if (span == Span::Vector)
+    else if (coverage == Coverage::Vector)
       access.insert(access.begin(), rank - 1, 0);
     accesses.push_back(access);
   }
@@ -136,7 +136,7 @@ static LogicalResult emitRowNorm(Operation *op, KernelFrame &frame) {
   if (failed(strides))
     return failure();
   int64_t rank = type.getRank();
-  auto accesses = spread(*strides, spansOf(op), rank);
+  auto accesses = spread(*strides, coveragesOf(op), rank);
   Type element = computeType(type);
   if (isa<LayerNormScaleGradOp, RmsNormScaleGradOp>(op)) {
     auto rows = llvm::to_vector(llvm::seq<int64_t>(0, rank - 1));

@@ -1,4 +1,4 @@
-// Chains of ops that run in pieces, so that what lies between them never exists whole.
+// Chains of ops that run in chunks, so that what lies between them never exists whole.
 #pragma once
 
 #include "mlir/Pass/Pass.h"

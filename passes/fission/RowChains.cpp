@@ -170,7 +170,7 @@ bool isBetween(const RowChain &chain) {
   });
 }
 
-/// True where pieces of `chain` save more than its sums and what leaves it take.
+/// True where chunks of `chain` save more than its sums and what leaves it take.
 bool isWorthwhile(const RowChain &chain) {
   const int64_t width = chain.width();
   for (Operation *op : chain.ops)

@@ -1,4 +1,4 @@
-// Chains of ops whose rows do not meet, found in a step: what can run in pieces of rows.
+// Chains of ops whose rows do not meet, found in a step: what can run in chunks of rows.
 //
 //     x [R,d] ---> h [R,4d] ---> gelu(h) ---> y [R,d]      forward
 //                    |  \          |

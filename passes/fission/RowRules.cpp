@@ -27,8 +27,8 @@ std::optional<unsigned> ChainRows::dimensionsOf(RankedTensorType type) const {
   return std::nullopt;
 }
 
-RankedTensorType ChainRows::typeOf(RankedTensorType whole, int64_t pieceCount) const {
-  SmallVector<int64_t> shape = {pieceCount};
+RankedTensorType ChainRows::typeOf(RankedTensorType whole, int64_t chunkRows) const {
+  SmallVector<int64_t> shape = {chunkRows};
   if (!areOfMatrix)
     llvm::append_range(shape, whole.getShape().drop_front());
   else if (whole.getRank() > 1)
@@ -110,7 +110,7 @@ private:
 
   bool countsElements() const { return isa<DropoutTrainingOp, DrawOp>(op); }
 
-  /// Elementwise ops on images; none whose elements are numbered: pieces would count them anew.
+  /// Elementwise ops on images; none whose elements are numbered: chunks would count them anew.
   void ofImages() {
     if (countsElements())
       return;
@@ -168,7 +168,7 @@ private:
     goOnThroughRows();
   }
 
-  void inPieces(StringRef name, Attribute value) {
+  void inChunks(StringRef name, Attribute value) {
     rule.attributes.push_back(builder.getNamedAttr(name, value));
   }
 
@@ -186,7 +186,7 @@ private:
       isRowWise &= isAlongColumns(op->getOperand(0), axis);
       for (unsigned operand = 0; operand < op->getNumOperands(); ++operand)
         readRows(operand);
-      inPieces("axis", builder.getI64IntegerAttr(1));
+      inChunks("axis", builder.getI64IntegerAttr(1));
       goOnThroughRows();
     } else if (isa<TakeAlongOp, ScatterAlongOp>(op)) {
       ofIndices();
@@ -211,7 +211,7 @@ private:
       rule.alike.push_back({1, {1, columns}});
     else
       isRowWise = false;
-    inPieces("axis", builder.getI64IntegerAttr(1));
+    inChunks("axis", builder.getI64IntegerAttr(1));
     rule.through = {op->getOperand(0), op->getResult(0)};
   }
 
@@ -227,10 +227,10 @@ private:
       isRowWise = isa<ReduceSumOp>(op) && !cast<ReduceSumOp>(op).getKeepdims() &&
                   llvm::equal(axes, llvm::seq<int64_t>(0, last));
       rule.results = RowResults::Sums;
-      return inPieces("axes", builder.getDenseI64ArrayAttr({0}));
+      return inChunks("axes", builder.getDenseI64ArrayAttr({0}));
     }
     rule.rowAxes.assign(axes.begin(), axes.end() - 1);
-    inPieces("axes", builder.getDenseI64ArrayAttr({1}));
+    inChunks("axes", builder.getDenseI64ArrayAttr({1}));
     rule.through = {x};
     if (rule.rowAxes.empty()) {
       isRowWise = rows.areOf(op->getResult(0));
@@ -238,7 +238,7 @@ private:
     } else {
       rule.results = RowResults::Reduced;
     }
-    inPieces("keepdims", builder.getBoolAttr(rule.rowAxes.empty() &&
+    inChunks("keepdims", builder.getBoolAttr(rule.rowAxes.empty() &&
                                              tensorType(op->getResult(0)).getRank() > 1));
   }
 

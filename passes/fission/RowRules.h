@@ -29,13 +29,13 @@ struct ChainRows {
   /// Elements of `value` in a row.
   int64_t widthOf(mlir::Value value) const { return tensorType(value).getNumElements() / count; }
 
-  /// What `pieceCount` rows of a tensor of all rows are: of a matrix [pieceCount, columns], or [pieceCount] of one of rank 1.
-  mlir::RankedTensorType typeOf(mlir::RankedTensorType whole, int64_t pieceCount) const;
+  /// What `chunkRows` rows of a tensor of all rows are: of a matrix [chunkRows, columns], or [chunkRows] of one of rank 1.
+  mlir::RankedTensorType typeOf(mlir::RankedTensorType whole, int64_t chunkRows) const;
 };
 
 enum class RowResults {
   Rows, ///< have the chain's rows
-  Sums, ///< sums over all rows, which those over pieces add up to
+  Sums, ///< sums over all rows, which those over chunks add up to
   Reduced, ///< of each row one number, of which `RowRule::rowAxes` are reduced further, outside of the chain
 };
 
@@ -49,12 +49,12 @@ struct RowRule {
   llvm::SmallVector<Read, 4> rows;     ///< operands that have rows, as wholes
   llvm::SmallVector<Read, 1> repeated; ///< what several rows share: has rows once it is repeated
   llvm::SmallVector<Read, 2>
-      alike; ///< the same for each row, in the shape for pieces; those not named keep theirs
+      alike; ///< the same for each row, in the shape for chunks; those not named keep theirs
   llvm::SmallVector<mlir::Value, 4> through; ///< operands and results of a chain that goes on
   llvm::SmallVector<mlir::Value, 2> across;  ///< those of a chain that ends where they are narrower
   RowResults results = RowResults::Rows;
   llvm::SmallVector<int64_t> rowAxes; ///< of the operand's dimensions
-  /// What an op on a piece has instead of the whole's.
+  /// What an op on a chunk has instead of the whole's.
   llvm::SmallVector<mlir::NamedAttribute, 2> attributes;
 
   bool readsRowsOf(unsigned operand) const;

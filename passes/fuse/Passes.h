@@ -16,7 +16,7 @@ namespace stow {
 void registerFusePasses();
 
 /// `target` must outlive the pass.
-std::unique_ptr<mlir::Pass> createConsumeProductsPass(const Target &target);
+std::unique_ptr<mlir::Pass> createFuseProductConsumersPass(const Target &target);
 std::unique_ptr<mlir::Pass> createFuseNormPoolPass(const Target &target);
 std::unique_ptr<mlir::Pass> createReadCodesPass(const Target &target);
 std::unique_ptr<mlir::Pass> createSplitBatchNormPass(const Target &target);

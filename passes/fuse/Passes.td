@@ -236,7 +236,7 @@ def ScatterIntoSumsPass : Pass<"stow-scatter-into-sums", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
-def ConsumeProductsPass : Pass<"stow-consume-products", "::mlir::ModuleOp"> {
+def FuseProductConsumersPass : Pass<"stow-fuse-product-consumers", "::mlir::ModuleOp"> {
   let summary = "Let kernels use up matrix products tile by tile";
   let description = [{
     What: a matrix product of the backward that only a kernel reads, whose results lie in other things
@@ -273,7 +273,7 @@ def FuseEpiloguesPass : Pass<"stow-fuse-epilogues", "::mlir::ModuleOp"> {
     memory takes them apart again (`splitEpilogues`). Products of several matrices, kernels of other phases and those that write several results or new state stay as they are, and
     so do kernels behind convolutions that write or read what may be a part of a larger tensor.
 
-    Requires: the step form with layouts, after stow-fuse-elementwise and stow-consume-products.
+    Requires: the step form with layouts, after stow-fuse-elementwise and stow-fuse-product-consumers.
     Ensures: nothing but the number of tensors has changed, and 16-bit products are not rounded before the kernel.
 
     ```mlir

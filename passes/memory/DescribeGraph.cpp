@@ -5,12 +5,12 @@
 #include "ir/StowReduceOps.h"
 #include "ir/StowShapeOps.h"
 #include "passes/memory/DescribePlan.h"
+#include "passes/memory/FuseBiasGradient.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/PlanWords.h"
 #include "passes/memory/Runs.h"
-#include "passes/memory/SumFactors.h"
 
 #include <absl/strings/str_cat.h>
 #include <algorithm>

@@ -19,7 +19,7 @@ void registerMemoryPasses();
 std::unique_ptr<mlir::Pass> createPlanWorkspacesPass(const Target &target);
 std::unique_ptr<mlir::Pass> createPlaceInsidePass(const Target &target,
                                                   const PlaceInsidePassOptions &options = {});
-std::unique_ptr<mlir::Pass> createSumFactorsPass(const Target &target);
+std::unique_ptr<mlir::Pass> createFuseBiasGradientPass(const Target &target);
 
 // Attributes that stow-pack-buffers puts on the module.
 inline constexpr llvm::StringLiteral kArenaBytesAttr = "stow.arena_bytes";

@@ -171,7 +171,7 @@ def GatherUpdatesPass : Pass<"stow-gather-updates", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
-def SumFactorsPass : Pass<"stow-sum-factors", "::mlir::ModuleOp"> {
+def FuseBiasGradientPass : Pass<"stow-fuse-bias-gradient", "::mlir::ModuleOp"> {
   let summary = "Sum rows of a factor in the product that contracts over them";
   let description = [{
     What: a bias's gradient is the sum over rows of what the product for the weight's gradient contracts over

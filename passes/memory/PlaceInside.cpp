@@ -1,7 +1,7 @@
 // Parts inside their wholes: concat by construction and slices as views.
 //
 // A concat's inputs, the concat itself and what is sliced from it are one storage once they are
-// placed; which of them are is decided one by one on a profile of live bytes over the commands of
+// placed; which of them are is decided one by one by the live bytes over the commands of
 // the order at hand, O(commands) each. Which op has which parts, AliasOpInterface says; which parts
 // an op takes, the target.
 //
@@ -88,8 +88,8 @@ bool anyMayTake(const Target &target, Value value, RankedTensorType type) {
   });
 }
 
-/// A storage during one span of commands.
-struct Span {
+/// A storage and the commands during which it is live.
+struct LiveRange {
   int64_t begin = 0, end = 0;
   Bytes size = 0;
 };
@@ -104,12 +104,12 @@ struct Credit {
 using CreditId = unsigned;
 
 /// Live bytes at every command, and the storages they consist of.
-class Profile {
+class LiveStorages {
 public:
   /// Live bytes may rise up to `most`, or the peak if that is less.
-  Profile(func::FuncOp graph, Bytes most) : liveness(graph), live(liveness.liveBytes()) {
+  LiveStorages(func::FuncOp graph, Bytes most) : liveness(graph), live(liveness.liveBytes()) {
     for (const Storage &storage : liveness.storages()) {
-      spans.push_back({storage.begin, storage.end, storage.isState ? 0 : storage.size});
+      ranges.push_back({storage.begin, storage.end, storage.isState ? 0 : storage.size});
       owner.push_back(owner.size());
     }
     findCredits(graph);
@@ -118,32 +118,32 @@ public:
 
   Bytes peak() const { return *llvm::max_element(live); }
 
-  int64_t beginOf(Value value) const { return spans[idOf(value)].begin; }
-  int64_t endOf(Value value) const { return spans[idOf(value)].end; }
+  int64_t beginOf(Value value) const { return ranges[idOf(value)].begin; }
+  int64_t endOf(Value value) const { return ranges[idOf(value)].end; }
 
   /// Makes the storages of `parts` one with that of `whole`, unless live bytes would rise where they
   /// are above the limit then. True when done.
   bool join(Value whole, ArrayRef<Value> parts) {
     StorageId kept = idOf(whole);
-    Span merged = spans[kept];
+    LiveRange merged = ranges[kept];
     SmallVector<StorageId> gone;
     for (Value part : parts)
       if (StorageId id = idOf(part); id != kept && !llvm::is_contained(gone, id)) {
         gone.push_back(id);
-        merged.begin = std::min(merged.begin, spans[id].begin);
-        merged.end = std::max(merged.end, spans[id].end);
+        merged.begin = std::min(merged.begin, ranges[id].begin);
+        merged.end = std::max(merged.end, ranges[id].end);
       }
     // Parts neither overwrite nor are overwritten; the whole is, if it dies no later than before.
     std::set<CreditId> lost;
     for (StorageId id : gone)
       lost.insert(creditsOf[id].begin(), creditsOf[id].end());
-    if (merged.end > spans[kept].end)
+    if (merged.end > ranges[kept].end)
       llvm::copy_if(creditsOf[kept], std::inserter(lost, lost.end()),
                     [&](CreditId id) { return credits[id].operand == kept; });
     auto change = [&](Bytes sign) {
-      add(spans[kept], -sign);
+      add(ranges[kept], -sign);
       for (StorageId id : gone)
-        add(spans[id], -sign);
+        add(ranges[id], -sign);
       add(merged, sign);
       for (CreditId id : lost)
         live[credits[id].command] += sign * credits[id].size;
@@ -155,7 +155,7 @@ public:
       change(-1);
       return false;
     }
-    spans[kept] = merged;
+    ranges[kept] = merged;
     for (StorageId id : gone)
       owner[id] = kept;
     for (CreditId id : lost)
@@ -168,7 +168,7 @@ private:
   /// What in-place sharing would save if everything were copied.
   void findCredits(func::FuncOp graph) {
     shareInPlace(graph);
-    creditsOf.resize(spans.size());
+    creditsOf.resize(ranges.size());
     for (Operation &op : graph.getBody().front()) {
       auto pairs = op.getAttrOfType<DenseI64ArrayAttr>(kInPlaceAttr);
       for (int64_t i = 0; pairs && i + 1 < pairs.size(); i += 2) {
@@ -191,14 +191,14 @@ private:
     return id;
   }
 
-  void add(const Span &span, Bytes sign) {
-    for (int64_t command = span.begin; command < span.end; ++command)
-      live[command] += sign * span.size;
+  void add(const LiveRange &range, Bytes sign) {
+    for (int64_t command = range.begin; command < range.end; ++command)
+      live[command] += sign * range.size;
   }
 
   Liveness liveness;
-  std::vector<Bytes> live; ///< by command; all state counts at every one
-  std::vector<Span> spans; ///< by StorageId
+  std::vector<Bytes> live;       ///< by command; all state counts at every one
+  std::vector<LiveRange> ranges; ///< by StorageId
   std::vector<StorageId> owner;
   std::vector<Credit> credits;
   std::vector<SmallVector<CreditId, 2>> creditsOf; ///< by StorageId: those still counted
@@ -209,10 +209,10 @@ class Placement {
 public:
   Placement(func::FuncOp graph, const Target &target,
             Bytes most = std::numeric_limits<Bytes>::max())
-      : block(graph.getBody().front()), target(target), profile(graph, most) {}
+      : block(graph.getBody().front()), target(target), storages(graph, most) {}
 
   /// Live bytes at their peak.
-  Bytes peak() const { return profile.peak(); }
+  Bytes peak() const { return storages.peak(); }
 
   /// Returns the bytes that are stored and copied no more.
   Bytes run() {
@@ -292,9 +292,9 @@ private:
         candidates.push_back({std::move(sharing), part->first, part->second, offset});
     }
     auto valueOf = [](const Candidate &candidate) -> Value { return candidate.value; };
-    while (!candidates.empty() && !profile.join(whole, llvm::map_to_vector(candidates, valueOf)))
+    while (!candidates.empty() && !storages.join(whole, llvm::map_to_vector(candidates, valueOf)))
       candidates.erase(llvm::min_element(candidates, [&](const Candidate &a, const Candidate &b) {
-        return profile.beginOf(a.value) < profile.beginOf(b.value);
+        return storages.beginOf(a.value) < storages.beginOf(b.value);
       }));
     for (const Candidate &candidate : candidates) {
       takePart(&op, candidate.part);
@@ -318,9 +318,9 @@ private:
              !allTake(target, slice.value(), *type, offsetIn(slice));
     });
     auto valueOf = [](const Slice &slice) { return slice.value(); };
-    while (!slices.empty() && !profile.join(source, llvm::map_to_vector(slices, valueOf)))
+    while (!slices.empty() && !storages.join(source, llvm::map_to_vector(slices, valueOf)))
       slices.erase(llvm::max_element(slices, [&](const Slice &a, const Slice &b) {
-        return profile.endOf(a.value()) < profile.endOf(b.value());
+        return storages.endOf(a.value()) < storages.endOf(b.value());
       }));
     for (const Slice &slice : slices) {
       bytes += storedBytesOf(slice.value().getType());
@@ -332,7 +332,7 @@ private:
 
   Block &block;
   const Target &target;
-  Profile profile;
+  LiveStorages storages;
   llvm::DenseSet<Value> placed;         ///< what lies inside a result
   llvm::DenseMap<Value, Bytes> offsets; ///< of parts, in bytes; 0 for all others
   Bytes bytes = 0;

@@ -92,9 +92,9 @@ StepAnswer answer(Steps &steps, const StepQuestion &question) {
     return inStateThatFits(steps, question);
   if (!asked.awayPercent)
     return withStateAwayThatFits(steps, question);
-  for (int64_t StepVariant::*pieces : {&StepVariant::lossChunks, &StepVariant::rowChunks})
-    if (asked.*pieces == kAny)
-      return inBestPieces(steps, question, pieces);
+  for (int64_t StepVariant::*chunks : {&StepVariant::lossChunks, &StepVariant::rowChunks})
+    if (asked.*chunks == kAny)
+      return inBestChunks(steps, question, chunks);
   if (asked.batches == kAny)
     return inBestBatches(steps, question);
   if (asked.batches > 1 && !question.asGiven)

@@ -68,11 +68,11 @@ struct KeptStep {
 };
 KeptStep keepingAll(Steps &steps, const StepVariant &variant);
 
-/// The variant in one batch and one piece, where these are open.
+/// The variant in one batch and one chunk, where these are open.
 StepVariant undivided(StepVariant variant);
 
 /// The rules of open axes; each asks for the answer with its axis settled.
-StepAnswer inBestPieces(Steps &steps, const StepQuestion &question, int64_t StepVariant::*pieces);
+StepAnswer inBestChunks(Steps &steps, const StepQuestion &question, int64_t StepVariant::*chunks);
 StepAnswer inBestBatches(Steps &steps, const StepQuestion &question);
 StepAnswer inBatchesThatHelp(Steps &steps, const StepQuestion &question);
 StepAnswer inStateThatFits(Steps &steps, const StepQuestion &question);

@@ -2,7 +2,7 @@
 //
 //   a larger batch that does not fit -- its schedule, as it is --------> place --> fits?
 //                  this batch -- what cuts alone find ------------> place --> fits?
-//   the same batch in pieces -- the least that cuts alone find ---> place --> how much?
+//   the same batch in chunks -- the least that cuts alone find ---> place --> how much?
 //
 // No search runs, and nothing is packed but these few schedules; so it takes little longer than to read
 // the model, and finds most of what a whole plan would.

@@ -20,8 +20,8 @@ constexpr int64_t kAny = 0;
 struct StepVariant {
   std::optional<int64_t> samples; ///< of all its batches together; absent: as the file has them
   int64_t batches = 1;    ///< graph runs of a step, with equal shares of the samples; or kAny
-  int64_t lossChunks = 1; ///< pieces of rows of the head and its loss; or kAny
-  int64_t rowChunks = 1;  ///< pieces of rows of chains between two products; or kAny
+  int64_t lossChunks = 1; ///< chunks of rows of the head and its loss; or kAny
+  int64_t rowChunks = 1;  ///< chunks of rows of chains between two products; or kAny
   Precision precision = Precision::F32;
   /// Of the optimizer's state that may be stored in 8 bits, the largest tensors first, so much is; absent: open.
   std::optional<int64_t> eightBitPercent = 0;

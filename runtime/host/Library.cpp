@@ -19,9 +19,9 @@ namespace {
 struct Entry {
   CommandOp op;
   PrepareFn prepare;
-  /// How it is cut into pieces where the library has no code for 16-bit operands; none for ops
+  /// How it is split into pieces where the library has no code for 16-bit operands; none for ops
   /// with loops of their own.
-  Cut (*cut)(const Command &, PrepareFn) = nullptr;
+  Split (*split)(const Command &, PrepareFn) = nullptr;
   /// Loops for some calls.
   PrepareLoopsFn prepareLoops = nullptr;
   /// True for calls whose sums the library's bf16 code rounds after every addend.
@@ -41,22 +41,22 @@ bool windowsOverlap(const Command &command) {
 }
 
 constexpr Entry table[] = {
-    {CommandOp::DnnlConvolution, prepareConvolution, cutConvolution, prepareTaps},
-    {CommandOp::DnnlConvolutionGradInput, prepareConvolutionGradInput, cutConvolutionGradInput,
+    {CommandOp::DnnlConvolution, prepareConvolution, splitConvolution, prepareTaps},
+    {CommandOp::DnnlConvolutionGradInput, prepareConvolutionGradInput, splitConvolutionGradInput,
      prepareTapsGradInput},
-    {CommandOp::DnnlConvolutionGradWeight, prepareConvolutionGradWeight, cutGradWeight,
+    {CommandOp::DnnlConvolutionGradWeight, prepareConvolutionGradWeight, splitGradWeight,
      prepareTapsGradWeight},
-    {CommandOp::DnnlMatmul, prepareMatMul, cutMatMul, prepareMatMulLoops},
-    {CommandOp::DnnlMatmulAdd, prepareMatMulAdding, cutMatMul, prepareMatMulAddingLoops},
+    {CommandOp::DnnlMatmul, prepareMatMul, splitMatMul, prepareMatMulLoops},
+    {CommandOp::DnnlMatmulAdd, prepareMatMulAdding, splitMatMul, prepareMatMulAddingLoops},
     {CommandOp::DnnlCodedMatmul, prepareCodedMatMul},
-    {CommandOp::DnnlMaxPool, prepareMaxPool, cutPool},
-    {CommandOp::DnnlMaxPoolGrad, prepareMaxPoolGrad, cutPool, nullptr, windowsOverlap},
-    {CommandOp::DnnlMaxPoolInference, prepareMaxPoolInference, cutPool},
-    {CommandOp::DnnlAvgPool, prepareAvgPool, cutPool},
-    {CommandOp::DnnlAvgPoolGrad, prepareAvgPoolGrad, cutPool, nullptr, windowsOverlap},
+    {CommandOp::DnnlMaxPool, prepareMaxPool, splitPool},
+    {CommandOp::DnnlMaxPoolGrad, prepareMaxPoolGrad, splitPool, nullptr, windowsOverlap},
+    {CommandOp::DnnlMaxPoolInference, prepareMaxPoolInference, splitPool},
+    {CommandOp::DnnlAvgPool, prepareAvgPool, splitPool},
+    {CommandOp::DnnlAvgPoolGrad, prepareAvgPoolGrad, splitPool, nullptr, windowsOverlap},
     {CommandOp::DnnlBatchNorm, prepareBatchNorm},
     {CommandOp::DnnlBatchNormStatistics, prepareBatchNormStatistics},
-    {CommandOp::DnnlBatchNormInference, prepareBatchNormInference, cutImages},
+    {CommandOp::DnnlBatchNormInference, prepareBatchNormInference, splitImages},
     {CommandOp::DnnlBatchNormGrad, prepareBatchNormGrad},
     {CommandOp::DnnlBatchNormMaxPool, prepareNormMaxPool},
     {CommandOp::DnnlBatchNormMaxPoolGrad, prepareNormMaxPoolGrad},
@@ -88,14 +88,14 @@ Preparation prepare(const Command &call, const std::vector<bool> &anyLayout) {
   for (const Entry &entry : table) {
     if (call.op != entry.op)
       continue;
-    if (Preparation direct; anyLow && entry.cut && takesBf16(entry, call, anyLayout, direct))
+    if (Preparation direct; anyLow && entry.split && takesBf16(entry, call, anyLayout, direct))
       return direct;
     if (entry.prepareLoops)
       if (auto loops = entry.prepareLoops(call, anyLayout))
         return *loops;
-    if (!anyLow || !entry.cut)
+    if (!anyLow || !entry.split)
       return entry.prepare(call, anyLayout);
-    return preparePieces(call, anyLayout, entry.prepare, entry.cut);
+    return preparePieces(call, anyLayout, entry.prepare, entry.split);
   }
   auto names = table | std::views::transform([](const Entry &entry) { return nameOf(entry.op); });
   throw Error::badInput(concat("node '", call.name, "' calls '", nameOf(call.op),
@@ -224,9 +224,9 @@ LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &a
   requirements.heapBytes = heapBytes(preparation, threads);
   requirements.converted = preparation.pieces != nullptr;
   if (preparation.pieces) {
-    requirements.pieces = static_cast<int64_t>(preparation.pieces->cut.steps.size());
+    requirements.pieces = static_cast<int64_t>(preparation.pieces->split.steps.size());
     if (call.op == CommandOp::DnnlMatmul)
-      requirements.piece = preparation.pieces->cut.commands.front().sizes;
+      requirements.piece = preparation.pieces->split.commands.front().sizes;
   }
   requirements.opaqueBytes.assign(call.operands.size(), 0);
   for (const Operand &operand : call.operands)

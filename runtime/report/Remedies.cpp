@@ -100,7 +100,7 @@ std::vector<Remedy> stateRemedies(const Plan &plan, const std::string &optimizer
 }
 
 std::optional<Remedy> chunkedLoss(const Plan &plan) {
-  constexpr int64_t pieces = 8;
+  constexpr int64_t chunks = 8;
   const GraphPlan *train = findGraph(plan, GraphRole::Train);
   if (!train || peakGraph(plan) != static_cast<size_t>(train - plan.graphs.data()))
     return std::nullopt;
@@ -110,7 +110,7 @@ std::optional<Remedy> chunkedLoss(const Plan &plan) {
     if (step.op != "cross_entropy_rows_grad" && step.op != "log_softmax_grad")
       continue;
     if (!found.insert(step.op).second)
-      return std::nullopt; // in pieces already, or several heads
+      return std::nullopt; // in chunks already, or several heads
     used.insert(step.reads.begin(), step.reads.end());
     used.insert(step.writes.begin(), step.writes.end());
   }
@@ -124,8 +124,8 @@ std::optional<Remedy> chunkedLoss(const Plan &plan) {
   }
   if (live * 100 < plan.arenaBytes)
     return std::nullopt;
-  return Remedy{live - live / pieces,
-                concat("the head and its loss in pieces of rows: --loss-chunks=", pieces,
+  return Remedy{live - live / chunks,
+                concat("the head and its loss in chunks of rows: --loss-chunks=", chunks,
                        " (the logits at the peak alone; the rest is planned anew)"),
                 Changes::LastBits};
 }

@@ -27,7 +27,7 @@ struct Remedy {
 /// which are gone for sure; the rest is planned anew.
 std::vector<Remedy> stateRemedies(const Plan &plan, const std::string &optimizer);
 
-/// The last product and a cross-entropy over its classes in pieces of rows, where the logits or their
+/// The last product and a cross-entropy over its classes in chunks of rows, where the logits or their
 /// gradient are at the peak. Its gain is theirs; sums over rows change in their last bits.
 std::optional<Remedy> chunkedLoss(const Plan &plan);
 
@@ -49,7 +49,7 @@ Bytes bytesThatGrow(const Plan &plan, int64_t batch);
 /// Scratch of library calls in the live set at the peak.
 Bytes scratchAtPeak(const Plan &plan);
 
-/// All that `plan` alone tells: state, the loss in pieces, 16 bits, half the batch, the batch in parts.
+/// All that `plan` alone tells: state, the loss in chunks, 16 bits, half the batch, the batch in parts.
 std::vector<Remedy> remediesOf(const Plan &plan);
 
 /// A list by falling gain, then by text.

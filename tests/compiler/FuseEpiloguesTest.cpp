@@ -1,7 +1,7 @@
 // Tests that kernels that become part of products and convolutions take time from a step and no memory: against a target that has
 // none of them, plans of the same models have no larger arenas, with everything kept, with what their time buys and
 // at their smallest; and a budget that was met is met in no more time.
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/Pipeline.h"
 #include "ir/StowKernelOps.h"
 #include "passes/plan/Budget.h"

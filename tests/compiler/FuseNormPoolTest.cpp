@@ -1,7 +1,7 @@
 // Tests that normalizations which are pooled without being stored change what memory a step takes and
 // nothing else: the same model, trained on a target that stores them, ends in the same bits.
 #include "codegen/host/HostTarget.h"
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/Pipeline.h"
 #include "ir/Graphs.h"
 #include "ir/StowNormPoolOps.h"

@@ -1,6 +1,6 @@
 // Tests Chen's segments as plans: no rerun is in them that their peak can do without, and under a
 // budget of their arena nobody gets more of them than that takes.
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 #include "ir/plan/schedule/Verify.h"

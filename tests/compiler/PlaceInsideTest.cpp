@@ -1,6 +1,6 @@
 // Tests that concat by construction and slices as views change where values lie and nothing else:
 // the same steps, trained with and without stow-place-inside, end in the same bits.
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 #include "ir/StowShapeOps.h"

@@ -17,7 +17,7 @@
 //    and the bits are the same;
 //  - compiled in 16 bits, with everything kept it takes no more than in f32, and in segments, without
 //    a flag and under budgets it gives the same bits as then.
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/ModelSteps.h"
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"

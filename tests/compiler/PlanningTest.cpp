@@ -1,5 +1,5 @@
 // Tests the reports of planning that need no model: profiles, the frontier's text and CSV.
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/FrontierReport.h"
 #include "runtime/base/Error.h"
 
@@ -11,19 +11,19 @@ using testing::HasSubstr;
 
 namespace {
 
-TEST(DeviceProfile, EveryShippedProfileLoads) {
+TEST(DataSheet, EveryShippedSheetLoads) {
   EXPECT_THAT(deviceNames(),
               testing::ElementsAre("a100", "b200", "cpu", "cpu-avx2", "h100", "h200", "rtx4090"));
   for (const std::string &name : deviceNames())
     EXPECT_EQ(loadDevice(name, 1).device, name);
 }
 
-TEST(DeviceProfile, OnlyTheCpuGrowsWithThreads) {
+TEST(DataSheet, OnlyTheCpuGrowsWithThreads) {
   EXPECT_EQ(loadDevice("cpu", 4).bytesPerSecond, 4 * loadDevice("cpu", 1).bytesPerSecond);
   EXPECT_EQ(loadDevice("h200", 4).bytesPerSecond, loadDevice("h200", 1).bytesPerSecond);
 }
 
-TEST(DeviceProfile, FaultsNameTheKey) {
+TEST(DataSheet, FaultsNameTheKey) {
   const std::string path = testing::TempDir() + "profile.json";
   auto messageOf = [&](const std::string &text) -> std::string {
     std::ofstream(path) << text;
@@ -34,7 +34,7 @@ TEST(DeviceProfile, FaultsNameTheKey) {
     }
     return "";
   };
-  EXPECT_THAT(messageOf("{"), HasSubstr("device profile"));
+  EXPECT_THAT(messageOf("{"), HasSubstr("data sheet"));
   EXPECT_THAT(messageOf(R"({"device": "x", "flops_per_second": {"f64": 1}, "bytes_per_second": 1,
                             "launch_seconds": 1})"),
               HasSubstr("has no f32"));

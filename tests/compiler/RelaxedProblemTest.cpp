@@ -2,7 +2,7 @@
 #include "passes/order/RelaxedProblem.h"
 
 #include "codegen/Backend.h"
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"
 #include "ir/plan/schedule/Verify.h"

@@ -1,7 +1,7 @@
 // Tests that normalizations whose elements kernels compute change what a step takes and nothing else:
 // the same model, trained on a target that normalizes whole tensors, ends in the same bits.
 #include "codegen/host/HostTarget.h"
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"

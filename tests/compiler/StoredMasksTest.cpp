@@ -1,6 +1,6 @@
 // Tests that masks in place of values change what memory a step takes and nothing else: the same models,
 // whose kernels read the values themselves, end in the same bits.
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/Pipeline.h"
 #include "ir/Graphs.h"
 #include "passes/fuse/Passes.h"
@@ -67,7 +67,7 @@ TEST_P(StoredMasks, GiveTheSameBitsInLessMemory) {
   runStage(*wide, "kernels that read values", [&](PassManager &manager) {
     manager.addPass(createAssignLayoutsPass(backend->target()));
     manager.addPass(createFuseElementwisePass());
-    manager.addPass(createConsumeProductsPass(backend->target()));
+    manager.addPass(createFuseProductConsumersPass(backend->target()));
     manager.addPass(createPlanWorkspacesPass(backend->target()));
   });
   BudgetPlanner widePlanner(*wide, costs, backend->target(), {.effort = 0.1});

@@ -185,27 +185,27 @@ class Budget:
         error = self.run(self.stowage, *narrow, f"--memory-budget={smallest}", code=1).stderr
         self.check("that batch fits" in error, f"and so it does in 16 bits: {error.splitlines()[-1].strip()}")
 
-    def pieces(self) -> None:
-        """Where a chain that can run in pieces of rows is at the peak, a refusal names its flag and a gain that a plan keeps to."""
+    def chunks(self) -> None:
+        """Where a chain that can run in chunks of rows is at the peak, a refusal names its flag and a gain that a plan keeps to."""
         rows, wide = 1024, 1024
         helper, draw = onnx.helper, numpy.random.RandomState(0)
         value = lambda name, shape: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
         for flag, loss, shapes in (("--row-chunks", "mse", {"a": (16, wide), "b": (wide, 16)}), ("--loss-chunks", "cross-entropy", {"a": (16, 16), "b": (16, wide)})):
             tensors = [onnx.numpy_helper.from_array(draw.randn(*shape).astype(numpy.float32), name) for name, shape in shapes.items()]
             nodes = [helper.make_node("MatMul", ["x", "a"], ["p"]), helper.make_node("Tanh", ["p"], ["q"]), helper.make_node("MatMul", ["q", "b"], ["y"])]
-            graph = helper.make_graph(nodes, "pieces", [value("x", (rows, 16))], [value("y", (rows, shapes["b"][1]))], tensors)
-            path = self.folder / "pieces.onnx"
+            graph = helper.make_graph(nodes, "chunks", [value("x", (rows, 16))], [value("y", (rows, shapes["b"][1]))], tensors)
+            path = self.folder / "chunks.onnx"
             onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
             words = (path, f"--loss={loss}", "--threads=1")
             error = self.run(self.stowage, "plan", *words, "--memory-budget=1000", code=2).stderr
             smallest = int(re.search(r"smallest achievable .*\((\d+) bytes\)", error).group(1))
-            gain = int(re.search(rf"in pieces of rows: {flag}=8\n     gains .*\((\d+) bytes\); changes results\? in the last bits", error).group(1))
-            self.check(error.count("pieces of rows") == 1 and 2 * gain > smallest, f"{flag} gains {gain} of {smallest} bytes")
+            gain = int(re.search(rf"in chunks of rows: {flag}=8\n     gains .*\((\d+) bytes\); changes results\? in the last bits", error).group(1))
+            self.check(error.count("chunks of rows") == 1 and 2 * gain > smallest, f"{flag} gains {gain} of {smallest} bytes")
             budget = f"--memory-budget={smallest - gain}"
-            self.check(f"in pieces of rows, which fits: {flag}=8 ({flag}=auto" in self.run(self.stowage, "plan", *words, budget, code=2).stderr, "and what fits says so")
-            for pieces in (8, "auto"):
-                plan = json.loads(self.run(self.stowage, "plan", *words, budget, f"{flag}={pieces}", "--format=json").stdout)
-                self.check(plan["arena_bytes"] <= smallest - gain, f"{flag}={pieces} keeps to it: {plan['arena_bytes']}")
+            self.check(f"in chunks of rows, which fits: {flag}=8 ({flag}=auto" in self.run(self.stowage, "plan", *words, budget, code=2).stderr, "and what fits says so")
+            for chunks in (8, "auto"):
+                plan = json.loads(self.run(self.stowage, "plan", *words, budget, f"{flag}={chunks}", "--format=json").stdout)
+                self.check(plan["arena_bytes"] <= smallest - gain, f"{flag}={chunks} keeps to it: {plan['arena_bytes']}")
 
     def bits(self) -> None:
         results = {}
@@ -344,7 +344,7 @@ def main() -> None:
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     budget = Budget(args)
-    for part in (budget.ladder, budget.spare_time, budget.only_a_limit, budget.infeasible, budget.refusal_time, budget.baked_batch, budget.mlir_batch, budget.pieces, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.problem, budget.malformed):
+    for part in (budget.ladder, budget.spare_time, budget.only_a_limit, budget.infeasible, budget.refusal_time, budget.baked_batch, budget.mlir_batch, budget.chunks, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.problem, budget.malformed):
         part()
     print(f"{budget.passed} passed, {budget.failed} failed")
     sys.exit(1 if budget.failed else 0)

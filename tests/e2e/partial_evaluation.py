@@ -3,7 +3,7 @@
 
   partial_evaluation.py --stowage=build/release/bin/stowage --work=DIR
 
-A classifier with many classes is trained with its head in pieces of rows, so that evaluation, whose scores are whole, takes more
+A classifier with many classes is trained with its head in chunks of rows, so that evaluation, whose scores are whole, takes more
 than a step; so is a translation model that computes its own loss. Under a budget it runs in parts: executables print the same metrics, and a library, which is
 still called with a whole batch, gives the same scores; where the model computes its own loss, that too. A model whose samples
 meet has no parts.

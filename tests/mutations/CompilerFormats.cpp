@@ -5,7 +5,7 @@
 #include "codegen/kernels/Kernels.h"
 #include "codegen/program/ObjectFile.h"
 #include "compiler/Compile.h"
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/MeasuredCosts.h"
 #include "compiler/PlanFile.h"
 #include "compiler/Registration.h"
@@ -189,8 +189,8 @@ std::vector<Format> compilerFormats() {
       {"mlir", "mlir", Content::Text, modules(), useModule, 200, 8000},
       {"mlir-plan", "mlir", Content::Text, randomNets(), planModule, 20, 2000},
       {"elf", "so", Content::Binary, linkedFiles(), useLinkedFile, 200, 6000, false},
-      {"device", "json", Content::Text, filesOf("compiler/profiles", ".json", 100000), useDevice,
-       200, 3000},
+      {"device", "json", Content::Text, filesOf("compiler/sheets", ".json", 100000), useDevice, 200,
+       3000},
       {"costs", "json", Content::Text, {{"two kernels", costs}}, useCosts, 200, 2000},
   };
 }

@@ -1,4 +1,4 @@
-"""Losses whose rows are apart, in pieces of rows: PyTorch's losses and parameters, no logits as wholes, and the bits of every budget.
+"""Losses whose rows are apart, in chunks of rows: PyTorch's losses and parameters, no logits as wholes, and the bits of every budget.
 
 Run in the environment of scripts/install.sh python. STOWAGE_BINARY names the compiler.
 """

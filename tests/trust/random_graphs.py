@@ -8,7 +8,7 @@ threads. It is compiled in float32 as it is, and the losses of three steps, the 
 compared with PyTorch's in double; how far PyTorch's own float32 is from them says what rounding does. Then it is compiled
 
   - within 80 and 50 % of that arena, or the smallest that a refusal names instead, and by segments, each run with every buffer filled with NaN at its death: the same bits;
-  - in two batches a step, and in pieces of rows: PyTorch's losses again, since sums are in another order;
+  - in two batches a step, and in chunks of rows: PyTorch's losses again, since sums are in another order;
   - with another number of threads: the same;
   - in bf16 and fp16, as it is and within budgets: the same bits as each other, the first loss near PyTorch's;
   - in batches so large that values travel to slow memory, within half of the arena and the smallest that a refusal names, with copies
@@ -48,7 +48,7 @@ BUDGETS = ("--memory-budget=80%", "--memory-budget=50%", "--checkpoint=sqrt")
 OPTIMIZERS = ("sgd:lr=0.05", "sgd:lr=0.02,momentum=0.9,nesterov", "adam:lr=1e-3", "adamw:lr=1e-3,weight-decay=0.1",
               "rmsprop:lr=1e-3,momentum=0.5", "adagrad:lr=1e-2", "lion:lr=1e-3,weight-decay=0.1", "adafactor:lr=1e-2")  # fmt: skip
 TRIES = 80  # networks that making one smaller may try
-STAGES = ("as it is", "budgets", "in two batches", "in pieces of rows", "loss in pieces", "threads", "bf16", "fp16", "travels")
+STAGES = ("as it is", "budgets", "in two batches", "in chunks of rows", "loss in chunks", "threads", "bf16", "fp16", "travels")
 SENSITIVE = 1e-2  # where PyTorch's float32 is further than this from its double, the network says nothing
 
 
@@ -279,8 +279,8 @@ class Case:
         ways = (lambda: self.check_plain(counts),
                 lambda: self.check_bits(counts),
                 lambda: self.check_close(counts, "in two batches", 2, "--accumulate=2"),
-                lambda: self.check_close(counts, "in pieces of rows", 1, "--row-chunks=2"),
-                lambda: self.check_close(counts, "with the loss in pieces", 1, "--loss-chunks=2"),
+                lambda: self.check_close(counts, "in chunks of rows", 1, "--row-chunks=2"),
+                lambda: self.check_close(counts, "with the loss in chunks", 1, "--loss-chunks=2"),
                 lambda: self.check_close(counts, "on other threads", 1, threads=3 - self.setting.threads),
                 lambda: self.check_bits(counts, "--precision=bf16"),
                 lambda: self.check_bits(counts, "--precision=fp16"),

@@ -45,36 +45,36 @@ Bytes footprint(const Problem &problem, const Op &op) {
 
 /// A storage with the op that creates it (absent: it exists from the start) and the ops that read
 /// any of its views or versions.
-struct Span {
+struct StorageUses {
   std::optional<OpId> producer;
   std::vector<OpId> touchers;
   Bytes sizeBytes = 0;
   bool keep = false;
 };
 
-std::vector<Span> spansOf(const Problem &problem) {
-  std::vector<Span> spans(problem.storages.size());
+std::vector<StorageUses> usesOf(const Problem &problem) {
+  std::vector<StorageUses> uses(problem.storages.size());
   std::vector<char> seen(problem.storages.size(), 0);
-  for (size_t s = 0; s < spans.size(); ++s)
-    spans[s].sizeBytes = problem.storages[s].pinned ? 0 : problem.storages[s].sizeBytes;
+  for (size_t s = 0; s < uses.size(); ++s)
+    uses[s].sizeBytes = problem.storages[s].pinned ? 0 : problem.storages[s].sizeBytes;
   for (size_t v = 0; v < problem.values.size(); ++v)
-    spans[problem.values[v].storage].keep |= problem.values[v].keep;
+    uses[problem.values[v].storage].keep |= problem.values[v].keep;
   for (size_t op = 0; op < problem.ops.size(); ++op) {
     for (ValueId value : problem.ops[op].inputs) {
-      Span &span = spans[problem.values[value].storage];
+      StorageUses &use = uses[problem.values[value].storage];
       seen[problem.values[value].storage] = 1;
-      if (span.touchers.empty() || span.touchers.back() != static_cast<OpId>(op))
-        span.touchers.push_back(static_cast<OpId>(op));
+      if (use.touchers.empty() || use.touchers.back() != static_cast<OpId>(op))
+        use.touchers.push_back(static_cast<OpId>(op));
     }
     for (ValueId value : problem.ops[op].outputs) {
       StorageId storage = problem.values[value].storage;
       if (!seen[storage]) {
         seen[storage] = 1;
-        spans[storage].producer = static_cast<OpId>(op);
+        uses[storage].producer = static_cast<OpId>(op);
       }
     }
   }
-  return spans;
+  return uses;
 }
 
 } // namespace
@@ -98,7 +98,7 @@ Bytes lowerBoundWithoutRecompute(const Problem &problem) {
   const size_t count = problem.ops.size();
   const Bytes pinned = problem.pinnedBytes();
   std::vector<std::optional<OpId>> producers = problem.producers();
-  std::vector<Span> spans = spansOf(problem);
+  std::vector<StorageUses> uses = usesOf(problem);
   Bytes best = lowerBound(problem);
 
   // Lane b of a mask speaks about op v = base + b. above[u]: u is v or an ancestor of v.
@@ -121,23 +121,23 @@ Bytes lowerBoundWithoutRecompute(const Problem &problem) {
 
     // Storages live across v, and not among what v itself touches (its footprint has those).
     std::array<Bytes, 64> across{};
-    for (const Span &span : spans) {
-      if (span.sizeBytes == 0)
+    for (const StorageUses &use : uses) {
+      if (use.sizeBytes == 0)
         continue;
-      uint64_t created = span.producer ? above[*span.producer] : ~uint64_t(0);
-      uint64_t read = span.keep ? ~uint64_t(0) : 0, touched = 0;
-      for (OpId toucher : span.touchers) {
+      uint64_t created = use.producer ? above[*use.producer] : ~uint64_t(0);
+      uint64_t read = use.keep ? ~uint64_t(0) : 0, touched = 0;
+      for (OpId toucher : use.touchers) {
         read |= below[toucher];
         if (static_cast<size_t>(toucher) >= base && static_cast<size_t>(toucher) < end)
           touched |= uint64_t(1) << (toucher - base);
       }
-      if (span.producer && static_cast<size_t>(*span.producer) >= base &&
-          static_cast<size_t>(*span.producer) < end)
-        touched |= uint64_t(1) << (*span.producer - base);
-      if (!span.producer && !span.keep && span.touchers.empty())
+      if (use.producer && static_cast<size_t>(*use.producer) >= base &&
+          static_cast<size_t>(*use.producer) < end)
+        touched |= uint64_t(1) << (*use.producer - base);
+      if (!use.producer && !use.keep && use.touchers.empty())
         continue;
       for (uint64_t lanes = created & read & ~touched; lanes; lanes &= lanes - 1)
-        across[std::countr_zero(lanes)] += span.sizeBytes;
+        across[std::countr_zero(lanes)] += use.sizeBytes;
     }
     for (size_t v = base; v < end; ++v)
       best = std::max(best, pinned + across[v - base] + footprint(problem, problem.ops[v]));

@@ -42,7 +42,7 @@ STOWAGE_WIDE Bytes sumAbove(const Bytes *slot, int32_t count, Bytes threshold, B
 
 } // namespace
 
-void Profile::reset(int32_t slotCount) {
+void SlotBytes::reset(int32_t slotCount) {
   bits = 5;
   while (slotCount >> (2 * bits + 2) > 0)
     ++bits;
@@ -59,7 +59,7 @@ void Profile::reset(int32_t slotCount) {
   peakIsKnown = false;
 }
 
-void Profile::sumExcess(int32_t block) {
+void SlotBytes::sumExcess(int32_t block) {
   Bytes sum = 0;
   if (top[block] > limit)
     sum = sumAbove(&own[static_cast<size_t>(block) << bits], 1 << bits, limit - added[block],
@@ -68,7 +68,7 @@ void Profile::sumExcess(int32_t block) {
   above[block] = sum;
 }
 
-void Profile::addWithin(int32_t first, int32_t last, Bytes bytes) {
+void SlotBytes::addWithin(int32_t first, int32_t last, Bytes bytes) {
   const int32_t block = first >> bits;
   Bytes highest = added[block];
   if (first == last) // most often, and sooner done than a wide loop is called
@@ -84,7 +84,7 @@ void Profile::addWithin(int32_t first, int32_t last, Bytes bytes) {
     sumExcess(block);
 }
 
-void Profile::add(int32_t first, int32_t last, Bytes bytes) {
+void SlotBytes::add(int32_t first, int32_t last, Bytes bytes) {
   if (first > last || bytes == 0)
     return;
   peakIsKnown = false;
@@ -103,25 +103,25 @@ void Profile::add(int32_t first, int32_t last, Bytes bytes) {
       sumExcess(block);
 }
 
-void Profile::findPeak() const {
+void SlotBytes::findPeak() const {
   highest = maximumOf(top.data(), static_cast<int32_t>(top.size()));
   peakIsKnown = true;
 }
 
-int32_t Profile::peakSlot() const {
+int32_t SlotBytes::peakSlot() const {
   const auto block = static_cast<size_t>(std::ranges::find(top, peak()) - top.begin());
   const Bytes wanted = top[block] - added[block];
   const auto begin = own.begin() + static_cast<std::ptrdiff_t>(block << bits);
   return static_cast<int32_t>(std::find(begin, own.end(), wanted) - own.begin());
 }
 
-void Profile::setLimit(Bytes bytes) {
+void SlotBytes::setLimit(Bytes bytes) {
   limit = bytes;
   for (size_t block = 0; block < top.size(); ++block)
     sumExcess(static_cast<int32_t>(block));
 }
 
-void Profile::reweigh(double factor) {
+void SlotBytes::reweigh(double factor) {
   constexpr double least = 0.01, most = 100;
   excessSum = 0;
   for (size_t block = 0; block < top.size(); ++block) {
@@ -131,7 +131,7 @@ void Profile::reweigh(double factor) {
   }
 }
 
-int32_t Profile::slotOfExcess(double share) const {
+int32_t SlotBytes::slotOfExcess(double share) const {
   double left = share * excessSum;
   size_t found = 0; // the last block with an excess, if rounding leaves more than there is
   for (size_t block = 0; block < above.size() && left >= 0; ++block)
@@ -150,7 +150,7 @@ int32_t Profile::slotOfExcess(double share) const {
   return result;
 }
 
-double Profile::reliefOf(int32_t first, int32_t last, Bytes bytes) const {
+double SlotBytes::reliefOf(int32_t first, int32_t last, Bytes bytes) const {
   double sum = 0;
   for (int32_t block = first >> bits; block <= last >> bits; ++block) {
     if (above[block] == 0)
@@ -173,7 +173,7 @@ Timeline::Timeline(const Graph &graph, const Sequence &sequence) : graph(graph) 
 
 void Timeline::assign(const Sequence &sequence) {
   slots = static_cast<int32_t>(4 * sequence.size() + 16);
-  profile.reset(slots);
+  slotBytes.reset(slots);
   opAt.assign(slots, none);
   creditAt.assign(slots, 0);
   violationsAt.assign(slots, 0);
@@ -184,7 +184,7 @@ void Timeline::assign(const Sequence &sequence) {
   // A kept value that exists from the start is live throughout, whoever reads it.
   for (const GraphValue &value : graph.values)
     if (value.keep && !value.producer)
-      profile.add(0, slots - 1, value.sizeBytes);
+      slotBytes.add(0, slots - 1, value.sizeBytes);
   const int64_t count = static_cast<int64_t>(sequence.size());
   for (int64_t i = 0; i < count; ++i)
     add(sequence[i], static_cast<int32_t>((2 * i + 1) * slots / (2 * count)));
@@ -263,7 +263,7 @@ void Timeline::refresh(int32_t slot) {
         for (int32_t view : graph.values[value].views)
           broken += !diesAt(view, slot);
   }
-  profile.add(slot, slot, creditAt[slot] - credit);
+  slotBytes.add(slot, slot, creditAt[slot] - credit);
   creditAt[slot] = credit;
   violated += broken - violationsAt[slot];
   violationsAt[slot] = broken;
@@ -289,20 +289,20 @@ void Timeline::setInterval(int32_t value, int32_t from, int32_t oldEnd, int32_t 
     return;
   const Bytes size = known[value].sizeBytes;
   if (oldEnd == none)
-    profile.add(from, newEnd, size);
+    slotBytes.add(from, newEnd, size);
   else if (newEnd == none)
-    profile.add(from, oldEnd, -size);
+    slotBytes.add(from, oldEnd, -size);
   else if (newEnd > oldEnd)
-    profile.add(oldEnd + 1, newEnd, size);
+    slotBytes.add(oldEnd + 1, newEnd, size);
   else
-    profile.add(newEnd + 1, oldEnd, -size);
+    slotBytes.add(newEnd + 1, oldEnd, -size);
 }
 
 void Timeline::add(int32_t index, int32_t slot) {
   const GraphOp &op = graph.ops[index];
   opAt[slot] = index;
   cost += op.cost;
-  profile.add(slot, slot, op.workspaceBytes);
+  slotBytes.add(slot, slot, op.workspaceBytes);
   std::vector<int32_t> &own = runs[index];
   auto place = std::lower_bound(own.begin(), own.end(), slot);
   const int32_t previous = place == own.begin() ? none : *std::prev(place);
@@ -346,7 +346,7 @@ void Timeline::remove(int32_t slot) {
   const GraphOp &op = graph.ops[index];
   opAt[slot] = none;
   cost -= op.cost;
-  profile.add(slot, slot, -op.workspaceBytes);
+  slotBytes.add(slot, slot, -op.workspaceBytes);
   if (!op.credits.empty() || graph.hasViews)
     refresh(slot);
   for (int32_t value : op.inputs) {
@@ -387,8 +387,8 @@ void Timeline::move(int32_t slot, int32_t target) {
   const int32_t index = opAt[slot];
   const GraphOp &op = graph.ops[index];
   opAt[slot] = none;
-  profile.add(slot, slot, -op.workspaceBytes);
-  profile.add(target, target, op.workspaceBytes);
+  slotBytes.add(slot, slot, -op.workspaceBytes);
+  slotBytes.add(target, target, op.workspaceBytes);
   if (!op.credits.empty() || graph.hasViews)
     refresh(slot);
   for (int32_t value : op.inputs) {
@@ -416,12 +416,12 @@ void Timeline::move(int32_t slot, int32_t target) {
     const bool isRead = liveUntil(value, slot) > slot;
     *run = target;
     if (!isRead) {
-      profile.add(slot, slot, -size);
-      profile.add(target, liveUntil(value, target), size);
+      slotBytes.add(slot, slot, -size);
+      slotBytes.add(target, liveUntil(value, target), size);
     } else if (target < slot) {
-      profile.add(target, slot - 1, size);
+      slotBytes.add(target, slot - 1, size);
     } else {
-      profile.add(slot, target - 1, -size);
+      slotBytes.add(slot, target - 1, -size);
     }
   }
   *run = target;

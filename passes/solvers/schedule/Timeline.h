@@ -1,4 +1,4 @@
-// A schedule under local search: runs in slots, bytes per slot in a profile.
+// A schedule under local search: runs in slots, bytes per slot beside them.
 //
 //   slot     0   1   2   3   4   5   6   7       There are four slots per run or more, so that a
 //   run      a   .   b   c   .   a   d   .       run can be added between two others. An empty slot
@@ -19,7 +19,7 @@ namespace stow::schedule {
 /// over all slots. The slots lie in blocks; a range adds to whole blocks at once and to the slots
 /// of the two it covers in part. Only blocks that reach above the limit are looked into for the
 /// sum, in which every block has a weight.
-class Profile {
+class SlotBytes {
 public:
   void reset(int32_t slotCount);
   /// Adds to [first, last], both included.
@@ -70,8 +70,8 @@ public:
   int32_t slotCount() const { return slots; }
   int32_t runAt(int32_t slot) const { return opAt[slot]; }
   const std::vector<int32_t> &runsOf(int32_t op) const { return runs[op]; }
-  Bytes peak() const { return graph.baseBytes + profile.peak(); }
-  int32_t peakSlot() const { return profile.peakSlot(); }
+  Bytes peak() const { return graph.baseBytes + slotBytes.peak(); }
+  int32_t peakSlot() const { return slotBytes.peakSlot(); }
   Cost time() const { return cost; }
   /// Required overwrites that are not last reads, and runs that take the bytes from below a view
   /// that is still read; a schedule with any is illegal.
@@ -79,19 +79,19 @@ public:
 
   /// Bytes above the limit, weighted and summed over all slots; the limit is that of the last
   /// `setLimit` since `assign`, pinned bytes included.
-  double excess() const { return profile.excess(); }
-  void setLimit(Bytes bytes) { profile.setLimit(bytes - graph.baseBytes); }
-  void reweigh(double factor) { profile.reweigh(factor); }
-  int32_t slotOfExcess(double share) const { return profile.slotOfExcess(share); }
+  double excess() const { return slotBytes.excess(); }
+  void setLimit(Bytes bytes) { slotBytes.setLimit(bytes - graph.baseBytes); }
+  void reweigh(double factor) { slotBytes.reweigh(factor); }
+  int32_t slotOfExcess(double share) const { return slotBytes.slotOfExcess(share); }
   /// What [first, last] would lose of its excess with `bytes` less in each slot.
   double reliefOf(int32_t first, int32_t last, Bytes bytes) const {
-    return profile.reliefOf(first, last, bytes);
+    return slotBytes.reliefOf(first, last, bytes);
   }
 
   /// Less room, by so many bytes, between the slots in which two ops now run first, both included.
   void withhold(int32_t oneOp, int32_t otherOp, Bytes bytes) {
     const auto [first, last] = std::minmax({runs[oneOp].front(), runs[otherOp].front()});
-    profile.add(first, last, bytes);
+    slotBytes.add(first, last, bytes);
   }
 
   /// Puts a run of `op` into an empty slot. The caller sees to it that its inputs exist there.
@@ -144,7 +144,7 @@ private:
   std::vector<Known> known;
   int32_t slots = 0, violated = 0;
   Cost cost = 0;
-  Profile profile;
+  SlotBytes slotBytes;
   std::vector<int32_t> opAt;
   std::vector<std::vector<int32_t>> runs;  ///< per op, ascending slots
   std::vector<std::vector<int32_t>> reads; ///< per value, ascending slots

@@ -38,7 +38,7 @@ int64_t Box::elements() const {
   return count;
 }
 
-bool isCuttable(const Layout &layout, size_t dim) {
+bool isSplittable(const Layout &layout, size_t dim) {
   return layout.groups <= 1 && std::ranges::none_of(layout.blocks, [&](const Layout::Block &block) {
            return block.dim == static_cast<int64_t>(dim);
          });
@@ -46,7 +46,7 @@ bool isCuttable(const Layout &layout, size_t dim) {
 
 bool isOutermost(const Operand &operand, size_t dim) {
   std::vector<int64_t> strides = outerStrides(operand.layout, operand.shape);
-  return isCuttable(operand.layout, dim) &&
+  return isSplittable(operand.layout, dim) &&
          std::ranges::none_of(strides, [&](int64_t stride) { return stride > strides[dim]; });
 }
 

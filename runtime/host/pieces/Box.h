@@ -25,15 +25,15 @@ struct Box {
   bool operator==(const Box &) const = default;
 };
 
-/// True when the layout stores `dim` of a tensor without blocks and groups, so that it can be cut
+/// True when the layout stores `dim` of a tensor without blocks and groups, so that it can be split
 /// anywhere.
-bool isCuttable(const Layout &layout, size_t dim);
+bool isSplittable(const Layout &layout, size_t dim);
 
-/// True when `dim` is the outermost in storage and can be cut: a piece of it lies as the whole does.
+/// True when `dim` is the outermost in storage and can be split: a piece of it lies as the whole does.
 bool isOutermost(const Operand &operand, size_t dim);
 
 /// The elements of `operand` in [from, from + sizes) of every dimension, padding of whole blocks
-/// included. Dimensions that are not cuttable are cut at whole blocks, or not at all.
+/// included. Dimensions that are not splittable are split at whole blocks, or not at all.
 Box boxOf(const Operand &operand, const Shape &from, const Shape &sizes);
 
 /// The layout of such a box in place: the strides of the tensor. None where no layout says so.

@@ -78,15 +78,15 @@ void placeScratch(const Command &whole, Pieces &pieces) {
   };
   auto largest = [&](size_t operand) {
     int64_t elements = 0;
-    for (const PieceStep &step : pieces.cut.steps)
+    for (const PieceStep &step : pieces.split.steps)
       elements = std::max(elements, step.boxes[operand].elements());
     return elements * sizeOf(DType::F32);
   };
   for (size_t i = 0; i < whole.operands.size(); ++i)
     if (is16Bit(whole.operands[i].dtype))
       pieces.places[i] = place(largest(i));
-  if (std::ranges::any_of(pieces.cut.steps, [&](const PieceStep &step) {
-        return step.adds && !pieces.cut.commands[step.command].adds;
+  if (std::ranges::any_of(pieces.split.steps, [&](const PieceStep &step) {
+        return step.adds && !pieces.split.commands[step.command].adds;
       }))
     pieces.addend = place(largest(pieces.result));
   pieces.libraryScratch = top;
@@ -113,10 +113,10 @@ std::vector<Argument> storedArguments(const Command &call, const Preparation &pl
 
 /// The pieces of a call all of whose layouts are given.
 std::shared_ptr<const Pieces> piecesOf(const Command &given, PrepareFn prepare,
-                                       Cut (*cut)(const Command &, PrepareFn)) {
+                                       Split (*split)(const Command &, PrepareFn)) {
   auto pieces = std::make_shared<Pieces>();
-  pieces->cut = cut(given, prepare);
-  for (PieceCommand &piece : pieces->cut.commands) {
+  pieces->split = split(given, prepare);
+  for (PieceCommand &piece : pieces->split.commands) {
     placeOperands(given, piece);
     pieces->preparations.push_back(piece.prepare(piece.command, {}));
   }
@@ -128,7 +128,7 @@ std::shared_ptr<const Pieces> piecesOf(const Command &given, PrepareFn prepare,
   }
   const Operand &low = *std::ranges::find_if(
       given.operands, [](const Operand &operand) { return is16Bit(operand.dtype); });
-  const size_t count = pieces->cut.steps.size();
+  const size_t count = pieces->split.steps.size();
   pieces->name = concat(nameOf(low.dtype), " in ", count, count == 1 ? " piece: " : " pieces: ",
                         pieces->preparations.front().descriptor.impl_info_str());
   return pieces;
@@ -162,16 +162,16 @@ Bytes piecesTarget(const Command &whole) {
 }
 
 Preparation preparePieces(const Command &call, const std::vector<bool> &anyLayout,
-                          PrepareFn prepare, Cut (*cut)(const Command &, PrepareFn)) {
+                          PrepareFn prepare, Split (*split)(const Command &, PrepareFn)) {
   try {
     const Preparation plain = prepare(inF32(call), anyLayout);
     Command given = withLayouts(call, plain.arguments);
-    std::shared_ptr<const Pieces> pieces = piecesOf(given, prepare, cut);
+    std::shared_ptr<const Pieces> pieces = piecesOf(given, prepare, split);
     // The library may like other layouts for the sizes of the pieces than for those of the whole, and have
     // reference code alone where it does not get them.
-    for (size_t i = 0; pieces->isReference && i < pieces->cut.commands.size(); ++i) {
-      const Command liked = withLayoutsOf(pieces->cut.commands[i], given, anyLayout);
-      if (auto others = piecesOf(liked, prepare, cut); !others->isReference) {
+    for (size_t i = 0; pieces->isReference && i < pieces->split.commands.size(); ++i) {
+      const Command liked = withLayoutsOf(pieces->split.commands[i], given, anyLayout);
+      if (auto others = piecesOf(liked, prepare, split); !others->isReference) {
         given = liked;
         pieces = others;
       }
@@ -212,7 +212,7 @@ public:
     Binding binding{pieces, scratch + pieces.libraryScratch, {}, {}, {}};
     for (const Preparation &preparation : pieces.preparations)
       binding.primitives.emplace_back(preparation.descriptor.get());
-    for (size_t i = 0; i < pieces.cut.steps.size(); ++i)
+    for (size_t i = 0; i < pieces.split.steps.size(); ++i)
       bindStep(binding, i);
   }
 
@@ -258,7 +258,7 @@ private:
 
   /// Where the primitive of `step` finds the operand `argument`.
   char *addressOf(const Binding &binding, const PieceStep &step, const Argument &argument) const {
-    const PieceCommand &command = binding.pieces.cut.commands[step.command];
+    const PieceCommand &command = binding.pieces.split.commands[step.command];
     const size_t operand = command.operands[argument.operand];
     const Box &box = step.boxes[operand];
     if (argument.opaque)
@@ -270,7 +270,7 @@ private:
   }
 
   void bindStep(Binding &binding, size_t index) {
-    const PieceStep &step = binding.pieces.cut.steps[index];
+    const PieceStep &step = binding.pieces.split.steps[index];
     const Preparation &preparation = binding.pieces.preparations[step.command];
     std::vector<Argument> arguments;
     std::vector<char *> addresses;
@@ -298,7 +298,7 @@ private:
         execution.add(arguments[i].dnnlArgument, memory);
       }
     }
-    if (step.adds && !binding.pieces.cut.commands[step.command].adds) {
+    if (step.adds && !binding.pieces.split.commands[step.command].adds) {
       const size_t result = binding.pieces.result;
       bound.added = step.boxes[result].elements();
       bound.sum = floats(pieceAddress(binding.pieces, result, step.boxes[result]));
@@ -309,9 +309,9 @@ private:
   /// Operands that this step's primitive reads are widened unless the last step left them so;
   /// results are narrowed once no later step adds to them.
   static void addConversions(const Pieces &pieces, size_t index, BoundStep &bound) {
-    const std::vector<PieceStep> &steps = pieces.cut.steps;
+    const std::vector<PieceStep> &steps = pieces.split.steps;
     const PieceStep &step = steps[index];
-    for (size_t operand : pieces.cut.commands[step.command].operands) {
+    for (size_t operand : pieces.split.commands[step.command].operands) {
       if (!pieces.places[operand])
         continue;
       const Box &box = step.boxes[operand];

@@ -1,4 +1,4 @@
-// Convolutions cut along the rows of an image, for pieces smaller than an image.
+// Convolutions split along the rows of an image, for pieces smaller than an image.
 //
 // A strip of the result needs the rows of the input under its windows, and padding only at the
 // image's edges:

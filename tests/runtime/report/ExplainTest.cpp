@@ -216,7 +216,7 @@ TEST(ExplainTest, NothingToExplain) { EXPECT_THROW(findMoment(Plan(), "peak"), E
 
 } // namespace
 // Tests that pieces of a loss are offered where its logits are at the peak, with what is then gone.
-TEST(Remedies, LossInPieces) {
+TEST(Remedies, LossInChunks) {
   Plan plan;
   GraphPlan train;
   PlannedBuffer logits, losses;
@@ -250,7 +250,7 @@ TEST(Remedies, LossInPieces) {
   EXPECT_FALSE(chunkedLoss(plan)) << "dead at the peak";
   plan.graphs[0].buffers[0].end = 3;
   plan.graphs[0].steps[2] = grad;
-  EXPECT_FALSE(chunkedLoss(plan)) << "in pieces already";
+  EXPECT_FALSE(chunkedLoss(plan)) << "in chunks already";
 }
 
 } // namespace stow

@@ -6,7 +6,7 @@
 #include "passes/solvers/schedule/bounds/LaneBound.h"
 #include "passes/solvers/schedule/lanes/ChooseAway.h"
 #include "passes/solvers/schedule/lanes/PlaceCopies.h"
-#include "passes/solvers/schedule/search/CutSchedule.h"
+#include "passes/solvers/schedule/search/MinCutRecompute.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 
 #include "passes/solvers/schedule/Effort.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
-#include "passes/solvers/schedule/search/CutSchedule.h"
 #include "passes/solvers/schedule/search/LocalSearch.h"
+#include "passes/solvers/schedule/search/MinCutRecompute.h"
 
 #include <map>
 

@@ -1,7 +1,7 @@
 #include "passes/solvers/schedule/search/FitCapacity.h"
 
 #include "ir/plan/schedule/Verify.h"
-#include "passes/solvers/schedule/search/CutSchedule.h"
+#include "passes/solvers/schedule/search/MinCutRecompute.h"
 
 namespace stow::schedule {
 

@@ -2,7 +2,7 @@
 
 #include "ir/plan/schedule/Verify.h"
 #include "passes/solvers/schedule/Effort.h"
-#include "passes/solvers/schedule/search/CutSchedule.h"
+#include "passes/solvers/schedule/search/MinCutRecompute.h"
 #include "passes/solvers/schedule/search/OrderSearch.h"
 
 #include <algorithm>

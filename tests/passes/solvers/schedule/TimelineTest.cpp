@@ -11,30 +11,30 @@ namespace {
 TEST(ProfileTest, EqualsANaiveArray) {
   std::mt19937_64 random(5);
   for (int slots : {1, 2, 16, 64, 70, 500, 4100}) {
-    Profile profile;
-    profile.reset(slots);
+    SlotBytes slotBytes;
+    slotBytes.reset(slots);
     std::vector<Bytes> naive(slots, 0);
     constexpr Bytes limit = 90;
     auto above = [&](Bytes bytes) { return std::max<Bytes>(bytes - limit, 0); };
     for (int i = 0; i < 500; ++i) {
       if (i == 50)
-        profile.setLimit(limit);
+        slotBytes.setLimit(limit);
       int a = static_cast<int>(random() % slots), b = static_cast<int>(random() % slots);
       Bytes bytes = static_cast<Bytes>(random() % 100) - 40;
-      profile.add(std::min(a, b), std::max(a, b), bytes);
+      slotBytes.add(std::min(a, b), std::max(a, b), bytes);
       for (int s = std::min(a, b); s <= std::max(a, b); ++s)
         naive[s] += bytes;
       auto highest = std::max_element(naive.begin(), naive.end());
-      ASSERT_EQ(profile.peak(), *highest);
-      ASSERT_EQ(profile.peakSlot(), highest - naive.begin());
+      ASSERT_EQ(slotBytes.peak(), *highest);
+      ASSERT_EQ(slotBytes.peakSlot(), highest - naive.begin());
       Bytes excess = 0, relief = 0;
       for (int s = 0; s < slots; ++s) {
         excess += above(naive[s]);
         if (s >= std::min(a, b) && s <= std::max(a, b))
           relief += above(naive[s]) - above(naive[s] - 25);
       }
-      ASSERT_EQ(profile.excess(), i < 50 ? 0 : excess);
-      ASSERT_EQ(profile.reliefOf(std::min(a, b), std::max(a, b), 25), i < 50 ? 0 : relief);
+      ASSERT_EQ(slotBytes.excess(), i < 50 ? 0 : excess);
+      ASSERT_EQ(slotBytes.reliefOf(std::min(a, b), std::max(a, b), 25), i < 50 ? 0 : relief);
     }
   }
 }
@@ -42,23 +42,23 @@ TEST(ProfileTest, EqualsANaiveArray) {
 // Tests that blocks above the limit get dearer and others cheaper, within bounds, and that slots
 // are drawn where the excess is, by weight.
 TEST(ProfileTest, WeighsTheExcess) {
-  Profile profile;
-  profile.reset(320); // blocks of 32 slots
-  profile.setLimit(10);
-  profile.add(0, 9, 15);
-  profile.add(100, 149, 12); // in two blocks
-  EXPECT_EQ(profile.excess(), 10 * 5 + 50 * 2);
-  profile.reweigh(2);
-  EXPECT_EQ(profile.excess(), 2 * (10 * 5 + 50 * 2));
-  profile.add(170, 179, 14); // was below the limit: half the weight
-  EXPECT_EQ(profile.excess(), 300 + 10 * 4 / 2);
-  EXPECT_EQ(profile.reliefOf(160, 191, 3), 10 * 3 / 2);
+  SlotBytes slotBytes;
+  slotBytes.reset(320); // blocks of 32 slots
+  slotBytes.setLimit(10);
+  slotBytes.add(0, 9, 15);
+  slotBytes.add(100, 149, 12); // in two blocks
+  EXPECT_EQ(slotBytes.excess(), 10 * 5 + 50 * 2);
+  slotBytes.reweigh(2);
+  EXPECT_EQ(slotBytes.excess(), 2 * (10 * 5 + 50 * 2));
+  slotBytes.add(170, 179, 14); // was below the limit: half the weight
+  EXPECT_EQ(slotBytes.excess(), 300 + 10 * 4 / 2);
+  EXPECT_EQ(slotBytes.reliefOf(160, 191, 3), 10 * 3 / 2);
 
-  EXPECT_EQ(profile.slotOfExcess(0), 0);
+  EXPECT_EQ(slotBytes.slotOfExcess(0), 0);
   std::vector<int> drawn(320, 0);
   constexpr int draws = 3200;
   for (int i = 0; i < draws; ++i)
-    ++drawn[profile.slotOfExcess((i + 0.5) / draws)];
+    ++drawn[slotBytes.slotOfExcess((i + 0.5) / draws)];
   for (int slot = 0; slot < 320; ++slot) {
     const bool isOver = slot < 10 || (slot >= 100 && slot < 150) || (slot >= 170 && slot < 180);
     const int expected = slot < 10 ? 100 : slot < 150 ? 40 : 20;
@@ -66,13 +66,13 @@ TEST(ProfileTest, WeighsTheExcess) {
   }
 
   for (int i = 0; i < 20; ++i)
-    profile.reweigh(2);
-  EXPECT_EQ(profile.excess(), 100 * (10 * 5 + 50 * 2 + 10 * 4));
-  profile.setLimit(20);
+    slotBytes.reweigh(2);
+  EXPECT_EQ(slotBytes.excess(), 100 * (10 * 5 + 50 * 2 + 10 * 4));
+  slotBytes.setLimit(20);
   for (int i = 0; i < 20; ++i)
-    profile.reweigh(2);
-  profile.setLimit(10);
-  EXPECT_DOUBLE_EQ(profile.excess(), 0.01 * (10 * 5 + 50 * 2 + 10 * 4));
+    slotBytes.reweigh(2);
+  slotBytes.setLimit(10);
+  EXPECT_DOUBLE_EQ(slotBytes.excess(), 0.01 * (10 * 5 + 50 * 2 + 10 * 4));
 }
 
 // Tests 3,000 problems under random additions, removals and shifts of runs: peak, time and

@@ -4,8 +4,8 @@
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Verify.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
-#include "passes/solvers/schedule/search/CutSchedule.h"
 #include "passes/solvers/schedule/search/Eviction.h"
+#include "passes/solvers/schedule/search/MinCutRecompute.h"
 #include "passes/solvers/schedule/search/Restore.h"
 #include "tests/Cases.h"
 

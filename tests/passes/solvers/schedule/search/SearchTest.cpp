@@ -1,9 +1,9 @@
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/LowerBound.h"
 #include "ir/plan/schedule/Verify.h"
-#include "passes/solvers/schedule/search/CutSchedule.h"
 #include "passes/solvers/schedule/search/Eviction.h"
 #include "passes/solvers/schedule/search/LocalSearch.h"
+#include "passes/solvers/schedule/search/MinCutRecompute.h"
 #include "passes/solvers/schedule/search/OrderSearch.h"
 #include "passes/solvers/schedule/search/RerunPlan.h"
 #include "passes/solvers/schedule/search/Segments.h"
@@ -20,7 +20,7 @@ namespace {
 
 // Tests 30,000 random problems: cut schedules replay as legal, within the budget they were made
 // for.
-TEST(CutScheduleTest, SchedulesAreLegalAndFit) {
+TEST(MinCutRecomputeTest, SchedulesAreLegalAndFit) {
   int reduced = 0;
   for (uint64_t seed = 1; seed <= 30000; ++seed) {
     Problem problem = generate(seed);
@@ -75,7 +75,7 @@ TEST(ConcatenationTest, EverySolverRunsItsPartsAgain) {
 }
 
 // Tests that a sweep over prices runs more and more again, for less and less memory in the end.
-TEST(CutScheduleTest, SweepsTradeTimeForMemory) {
+TEST(MinCutRecomputeTest, SweepsTradeTimeForMemory) {
   Problem problem = trainingStep(convolutionalForward("unet", 4));
   Graph graph(problem);
   const Measure start = measure(graph, graph.inputOrder());

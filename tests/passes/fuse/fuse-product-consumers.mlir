@@ -1,4 +1,4 @@
-// RUN: stowage-opt %s --stow-consume-products --split-input-file | FileCheck %s
+// RUN: stowage-opt %s --stow-fuse-product-consumers --split-input-file | FileCheck %s
 
 // Tests that an update uses up its gradient by tiles: operands behind the factors keep their order, and
 // updates count the factors in the product's place.

@@ -1,6 +1,6 @@
-// RUN: stowage-opt %s --stow-cut-rows=loss-pieces=8 | FileCheck %s
+// RUN: stowage-opt %s --stow-chunk-rows=loss-chunks=8 | FileCheck %s
 
-// Tests fewer rows than pieces: one row a piece, so that a smaller batch takes no more than a larger one.
+// Tests fewer rows than chunks: one row a chunk, so that a smaller batch takes no more than a larger one.
 // CHECK-LABEL: func.func @train
 // CHECK-COUNT-3: stow.cross_entropy_rows_grad {{.*}} -> tensor<1x6xf32>
 // CHECK-NOT: tensor<3x6xf32>

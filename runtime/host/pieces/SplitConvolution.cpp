@@ -49,10 +49,10 @@ struct Strips {
   }
 
   /// True when strips of both images can be read and written: converted, or as they lie.
-  bool canBeCut() const {
+  bool canBeSplit() const {
     return std::ranges::all_of(std::initializer_list<size_t>{input, output}, [&](size_t i) {
       const Operand &operand = whole.operands[i];
-      return isCuttable(operand.layout, rowsDim) && isOutermost(operand, 0) &&
+      return isSplittable(operand.layout, rowsDim) && isOutermost(operand, 0) &&
              (is16Bit(operand.dtype) || layoutInPlace(operand, shapeOf(i, 1)) == operand.layout);
     });
   }
@@ -65,7 +65,7 @@ struct Strips {
     if (is16Bit(weights.dtype))
       target = std::max(target, storedBytes(weights.layout, weights.shape, DType::F32) / 4);
     const int64_t full = resultRows();
-    if (bytes(full) <= target || !canBeCut())
+    if (bytes(full) <= target || !canBeSplit())
       return std::nullopt;
     const int64_t unit = computesInput ? windows.stride : 1;
     int64_t rows = full;
@@ -79,9 +79,9 @@ struct Strips {
   }
 };
 
-Cut cut(const Strips &strips, int64_t rows, PrepareFn prepare) {
+Split split(const Strips &strips, int64_t rows, PrepareFn prepare) {
   const Command &whole = strips.whole;
-  Cut result;
+  Split result;
   for (int64_t image = 0; image < whole.operands[strips.input].shape[0]; ++image)
     for (int64_t begin = 0; begin < strips.resultRows(); begin += rows) {
       const Strip strip = *strips.at(begin, rows);
@@ -113,16 +113,16 @@ Cut cut(const Strips &strips, int64_t rows, PrepareFn prepare) {
 
 } // namespace
 
-Cut cutConvolution(const Command &whole, PrepareFn prepare) {
+Split splitConvolution(const Command &whole, PrepareFn prepare) {
   const Strips strips(whole, 0, whole.operands.size() - 1, false);
   std::optional<int64_t> rows = strips.rowsPerStrip();
-  return rows ? cut(strips, *rows, prepare) : cutImages(whole, prepare);
+  return rows ? split(strips, *rows, prepare) : splitImages(whole, prepare);
 }
 
-Cut cutConvolutionGradInput(const Command &whole, PrepareFn prepare) {
+Split splitConvolutionGradInput(const Command &whole, PrepareFn prepare) {
   const Strips strips(whole, 2, 0, true);
   std::optional<int64_t> rows = strips.rowsPerStrip();
-  return rows ? cut(strips, *rows, prepare) : cutImages(whole, prepare);
+  return rows ? split(strips, *rows, prepare) : splitImages(whole, prepare);
 }
 
 } // namespace stow::host

@@ -1,7 +1,7 @@
-// Tests heads, hidden layers and convolutions in pieces of rows: the losses are the same bits, what is summed over
-// pieces the same to rounding, the arena smaller, and plans under budgets the bits of the one without.
+// Tests heads, hidden layers and convolutions in chunks of rows: the losses are the same bits, what is summed over
+// chunks the same to rounding, the arena smaller, and plans under budgets the bits of the one without.
 #include "compiler/Compile.h"
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "passes/plan/Budget.h"
 #include "runtime/base/Error.h"
 #include "tests/compiler/OwnModel.h"
@@ -94,9 +94,9 @@ constexpr const char *kImages = R"(module attributes {stow.form = "model"} {
   }
 })";
 
-class CutRows : public testing::Test, protected OwnModel {
+class ChunkRows : public testing::Test, protected OwnModel {
 protected:
-  CutRows() {
+  ChunkRows() {
     options.optimizer = parseOptimizer("sgd:lr=0.05");
     backend = chooseBackend(options);
   }
@@ -108,13 +108,13 @@ protected:
 
   OwningOpRef<ModuleOp> step() { return prepareStep(context, options, *backend); }
 
-  /// Trains the model whole and with `chunks` set to `pieces`.
-  void compareWithPieces(int64_t CompileOptions::*chunks, int64_t pieces) {
+  /// Trains the model whole and with `chunks` set to `count`.
+  void compareWithChunks(int64_t CompileOptions::*chunks, int64_t count) {
     options.*chunks = 1;
     OwningOpRef<ModuleOp> whole = step();
     BudgetPlanner wholePlanner(*whole, costs, backend->target(), {.effort = 0.1});
     const std::vector<char> expected = trainPlaced(*wholePlanner.keepAll().placed);
-    options.*chunks = pieces;
+    options.*chunks = count;
     OwningOpRef<ModuleOp> cut = step();
     BudgetPlanner planner(*cut, costs, backend->target(), {.effort = 0.1});
     EXPECT_LT(planner.smallest().arenaBytes, wholePlanner.smallest().arenaBytes);
@@ -133,17 +133,17 @@ protected:
       ASSERT_NEAR(a, b, 2e-6 * std::max(1.0f, std::abs(a)));
       differing += a != b;
     }
-    EXPECT_GT(differing, 0) << "sums over pieces that do not show: the flag would be needless";
+    EXPECT_GT(differing, 0) << "sums over chunks that do not show: the flag would be needless";
     EXPECT_EQ(trainPlaced(*planner.checkpointed().placed, Poison::Dying), found);
     EXPECT_EQ(trainPlaced(*planner.smallest().placed, Poison::Dying), found);
   }
 
-  /// Lets the compiler choose, and compares with `pieces` of them.
-  void chooseBetween(int64_t CompileOptions::*chunks, int64_t pieces) {
+  /// Lets the compiler choose, and compares with `count` of them.
+  void chooseBetween(int64_t CompileOptions::*chunks, int64_t count) {
     StageTimer timer;
     options.*chunks = 1;
     const Plan whole = compileToPlan(context, options, timer, {.effort = 0.1}).plan;
-    options.*chunks = pieces;
+    options.*chunks = count;
     const Plan cut = compileToPlan(context, options, timer, {.effort = 0.1}).plan;
     options.*chunks = 0;
     const Plan chosen = compileToPlan(context, options, timer, {.effort = 0.1}).plan;
@@ -160,33 +160,33 @@ protected:
   const CostModel costs = loadDevice("cpu", 2);
 };
 
-TEST_F(CutRows, HeadsTakeLessForTheSameLosses) {
+TEST_F(ChunkRows, HeadsTakeLessForTheSameLosses) {
   take(kModel, "cross-entropy:label-smoothing=0.1");
-  compareWithPieces(&CompileOptions::lossChunks, 5); // 48 rows are no multiple
+  compareWithChunks(&CompileOptions::lossChunks, 5); // 48 rows are no multiple
 }
 
-TEST_F(CutRows, RowsThatMeetInSumsTakeLessForTheSameLosses) {
+TEST_F(ChunkRows, RowsThatMeetInSumsTakeLessForTheSameLosses) {
   take(kSequences, "output:out");
-  compareWithPieces(&CompileOptions::lossChunks, 5);
+  compareWithChunks(&CompileOptions::lossChunks, 5);
 }
 
-TEST_F(CutRows, HiddenLayersTakeLessForTheSameLosses) {
+TEST_F(ChunkRows, HiddenLayersTakeLessForTheSameLosses) {
   take(kGated, "mse");
-  compareWithPieces(&CompileOptions::rowChunks, 6); // 320 rows are no multiple
+  compareWithChunks(&CompileOptions::rowChunks, 6); // 320 rows are no multiple
 }
 
-TEST_F(CutRows, ConvolutionsTakeLessForTheSameLosses) {
+TEST_F(ChunkRows, ConvolutionsTakeLessForTheSameLosses) {
   take(kImages, "mse");
-  compareWithPieces(&CompileOptions::rowChunks, 4); // nor are 6 images
+  compareWithChunks(&CompileOptions::rowChunks, 4); // nor are 6 images
 }
 
-// Tests that pieces are chosen: as many as pay, and the step asked for where none fits but in pieces.
-TEST_F(CutRows, ChoosesPiecesOfAHead) {
+// Tests that chunks are chosen: as many as pay, and the step asked for where none fits but in chunks.
+TEST_F(ChunkRows, ChoosesChunksOfAHead) {
   take(kModel, "cross-entropy:label-smoothing=0.1");
   chooseBetween(&CompileOptions::lossChunks, 8);
 }
 
-TEST_F(CutRows, ChoosesPiecesOfConvolutions) {
+TEST_F(ChunkRows, ChoosesChunksOfConvolutions) {
   take(kImages, "mse");
   chooseBetween(&CompileOptions::rowChunks, 6);
 }

@@ -1,4 +1,4 @@
-#include "passes/solvers/schedule/search/CutSchedule.h"
+#include "passes/solvers/schedule/search/MinCutRecompute.h"
 
 #include "passes/solvers/schedule/Effort.h"
 #include "passes/solvers/schedule/Timeline.h"

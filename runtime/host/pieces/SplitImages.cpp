@@ -1,4 +1,4 @@
-// Convolutions, their input gradients, pools and normalizations cut along the batch.
+// Convolutions, their input gradients, pools and normalizations split along the batch.
 #include "runtime/host/Float16.h"
 #include "runtime/host/pieces/Pieces.h"
 
@@ -7,12 +7,14 @@
 namespace stow::host {
 namespace {
 
-/// What is cut: operands with a batch.
+/// What is split: operands with a batch.
 struct Images {
   const Command &whole;
-  std::vector<bool> cut;
+  std::vector<bool> split;
 
-  size_t first() const { return static_cast<size_t>(std::ranges::find(cut, true) - cut.begin()); }
+  size_t first() const {
+    return static_cast<size_t>(std::ranges::find(split, true) - split.begin());
+  }
   int64_t count() const { return whole.operands[first()].shape[0]; }
   bool isOpaque(size_t index) const { return whole.operands[index].dtype == DType::U8; }
 };
@@ -23,21 +25,21 @@ Shape withImages(const Shape &shape, int64_t images) {
   return result;
 }
 
-bool canBeCut(const Images &images) {
-  for (size_t i = 0; i < images.cut.size(); ++i)
-    if (images.cut[i] && !images.isOpaque(i) && !isOutermost(images.whole.operands[i], 0))
+bool canBeSplit(const Images &images) {
+  for (size_t i = 0; i < images.split.size(); ++i)
+    if (images.split[i] && !images.isOpaque(i) && !isOutermost(images.whole.operands[i], 0))
       return false;
   return true;
 }
 
 /// f32 bytes of the 16-bit operands among those with, or without, a batch, for `count` images.
-Bytes convertedBytes(const Images &images, int64_t count, bool cut) {
+Bytes convertedBytes(const Images &images, int64_t count, bool split) {
   Bytes bytes = 0;
-  for (size_t i = 0; i < images.cut.size(); ++i) {
+  for (size_t i = 0; i < images.split.size(); ++i) {
     const Operand &operand = images.whole.operands[i];
-    if (images.cut[i] != cut || !is16Bit(operand.dtype))
+    if (images.split[i] != split || !is16Bit(operand.dtype))
       continue;
-    Shape shape = cut ? withImages(operand.shape, count) : operand.shape;
+    Shape shape = split ? withImages(operand.shape, count) : operand.shape;
     bytes += storedBytes(packedLayout(operand), shape, DType::F32);
   }
   return bytes;
@@ -46,7 +48,7 @@ Bytes convertedBytes(const Images &images, int64_t count, bool cut) {
 /// The most images in a piece within the target; with none, what takes least.
 int64_t imagesPerPiece(const Images &images) {
   const int64_t count = images.count();
-  if (!canBeCut(images))
+  if (!canBeSplit(images))
     return count;
   // Weights that are converted whole make a little more for the images no matter.
   const Bytes target =
@@ -66,10 +68,10 @@ int64_t imagesPerPiece(const Images &images) {
   return best;
 }
 
-Cut cut(const Images &images, PrepareFn prepare) {
+Split split(const Images &images, PrepareFn prepare) {
   const Command &whole = images.whole;
   const int64_t count = images.count(), size = imagesPerPiece(images);
-  Cut result;
+  Split result;
   for (int64_t begin = 0; begin < count; begin += size) {
     const int64_t own = std::min(size, count - begin);
     if (result.commands.empty() || result.commands.back().sizes[0] != own) {
@@ -77,7 +79,7 @@ Cut cut(const Images &images, PrepareFn prepare) {
       for (size_t i = 0; i < whole.operands.size(); ++i) {
         Operand &operand = piece.command.operands[i];
         piece.operands.push_back(i);
-        if (images.cut[i] && !images.isOpaque(i))
+        if (images.split[i] && !images.isOpaque(i))
           operand.shape = withImages(operand.shape, own);
       }
     }
@@ -86,7 +88,7 @@ Cut cut(const Images &images, PrepareFn prepare) {
     for (size_t i = 0; i < whole.operands.size(); ++i) {
       const Operand &operand = whole.operands[i];
       Shape from(operand.shape.size()), sizes = operand.shape;
-      if (images.cut[i] && !images.isOpaque(i)) {
+      if (images.split[i] && !images.isOpaque(i)) {
         from[0] = begin;
         sizes[0] = own;
       }
@@ -98,14 +100,14 @@ Cut cut(const Images &images, PrepareFn prepare) {
 
 } // namespace
 
-Cut cutImages(const Command &whole, PrepareFn prepare) {
+Split splitImages(const Command &whole, PrepareFn prepare) {
   Images images{whole, std::vector<bool>(whole.operands.size())};
-  images.cut.front() = images.cut.back() = true;
-  return cut(images, prepare);
+  images.split.front() = images.split.back() = true;
+  return split(images, prepare);
 }
 
-Cut cutPool(const Command &whole, PrepareFn prepare) {
-  return cut({whole, std::vector<bool>(whole.operands.size(), true)}, prepare);
+Split splitPool(const Command &whole, PrepareFn prepare) {
+  return split({whole, std::vector<bool>(whole.operands.size(), true)}, prepare);
 }
 
 } // namespace stow::host

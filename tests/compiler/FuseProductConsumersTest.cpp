@@ -2,7 +2,7 @@
 // change what memory a step takes and nothing else: the same models, trained on a target that has
 // neither, end in the same bits.
 #include "codegen/host/HostTarget.h"
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/Pipeline.h"
 #include "ir/Graphs.h"
 #include "ir/StowKernelOps.h"
@@ -104,9 +104,9 @@ struct Case {
   Precision precision = Precision::F32;
 };
 
-class ConsumeProducts : public testing::TestWithParam<Case>, protected OwnModel {
+class FuseProductConsumers : public testing::TestWithParam<Case>, protected OwnModel {
 protected:
-  ConsumeProducts() {
+  FuseProductConsumers() {
     write(GetParam().text);
     options.optimizer = parseOptimizer(GetParam().optimizer);
     options.precision = GetParam().precision;
@@ -115,8 +115,8 @@ protected:
   const CostModel costs = loadDevice("cpu", 2);
 };
 
-using ConsumeNarrow = ConsumeProducts;
-using ConsumeByLibrary = ConsumeProducts;
+using ConsumeNarrow = FuseProductConsumers;
+using ConsumeByLibrary = FuseProductConsumers;
 
 /// The arena of a step without a budget.
 Bytes arenaOf(MLIRContext &context, const CompileOptions &options, const CostModel &costs) {
@@ -143,7 +143,7 @@ TEST_P(ConsumeNarrow, TakesNoMoreThanF32) {
   EXPECT_LE(narrow, arenaOf(context, options, costs));
 }
 
-TEST_P(ConsumeProducts, GivesTheSameBitsInLessMemory) {
+TEST_P(FuseProductConsumers, GivesTheSameBitsInLessMemory) {
   const PlanningBackend<WholeProducts> wholeProducts;
   OwningOpRef<ModuleOp> whole = prepareStep(context, options, wholeProducts);
   BudgetPlanner wholePlanner(*whole, costs, wholeProducts.target(), {.effort = 0.1});
@@ -176,7 +176,7 @@ TEST_P(ConsumeByLibrary, StaysWholeWhereTilesHaveOtherBits) {
 // A product of 256 contracted elements is added by the library, as a whole. One that the host's own loops sum
 // has the library's bits where that has whole blocks of rows and columns and adds up in one piece.
 INSTANTIATE_TEST_SUITE_P(
-    Models, ConsumeProducts,
+    Models, FuseProductConsumers,
     testing::Values(Case{"SharedSmall", shared(4, 256, 4, true), "sgd:lr=0.05,momentum=0.9"},
                     Case{"Attention", attention(), "sgd:lr=0.05"},
                     Case{"SharedDeep", shared(256, 600, 3, true), "sgd:lr=0.05"},
@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"OneSmall", shared(32, 128, 1, true), "adamw:lr=1e-2"}),
     [](const auto &info) { return info.param.name; });
 
-using SumRows = ConsumeProducts;
+using SumRows = FuseProductConsumers;
 
 // The loops sum in one order: all plans of a step give the same bits, with dead buffers filled with NaN.
 TEST_P(SumRows, GivesTheSameBitsUnderEveryBudget) {
@@ -217,9 +217,9 @@ INSTANTIATE_TEST_SUITE_P(
 const Case largeInBf16[] = {
     {"SharedDeep", shared(300, 1728, 2, false), "sgd:lr=0.05", Precision::BF16},
     {"OneLarge", shared(4, 1920, 1, false), "adamw:lr=1e-2,weight-decay=0.1", Precision::BF16}};
-INSTANTIATE_TEST_SUITE_P(Bf16, ConsumeProducts, testing::ValuesIn(largeInBf16),
+INSTANTIATE_TEST_SUITE_P(Bf16, FuseProductConsumers, testing::ValuesIn(largeInBf16),
                          [](const auto &info) { return info.param.name; });
-INSTANTIATE_TEST_SUITE_P(SmallInBf16, ConsumeProducts,
+INSTANTIATE_TEST_SUITE_P(SmallInBf16, FuseProductConsumers,
                          testing::Values(Case{"SharedSmall", shared(4, 256, 4, true),
                                               "sgd:lr=0.05,momentum=0.9", Precision::BF16}),
                          [](const auto &info) { return info.param.name; });

@@ -19,7 +19,7 @@
 using namespace mlir;
 
 namespace stow {
-#define GEN_PASS_DEF_CONSUMEPRODUCTSPASS
+#define GEN_PASS_DEF_FUSEPRODUCTCONSUMERSPASS
 #include "passes/fuse/Passes.h.inc"
 
 namespace {
@@ -187,10 +187,10 @@ private:
   llvm::DenseMap<Operation *, int64_t> position; ///< program order
 };
 
-//===-- --stow-consume-products --------------------------------------------------------------===//
+//===-- --stow-fuse-product-consumers --------------------------------------------------------------===//
 
-struct ConsumeProductsPass : impl::ConsumeProductsPassBase<ConsumeProductsPass> {
-  explicit ConsumeProductsPass(const Target &target) : target(target) {}
+struct FuseProductConsumersPass : impl::FuseProductConsumersPassBase<FuseProductConsumersPass> {
+  explicit FuseProductConsumersPass(const Target &target) : target(target) {}
 
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>())
@@ -202,8 +202,8 @@ struct ConsumeProductsPass : impl::ConsumeProductsPassBase<ConsumeProductsPass> 
 
 } // namespace
 
-std::unique_ptr<Pass> createConsumeProductsPass(const Target &target) {
-  return std::make_unique<ConsumeProductsPass>(target);
+std::unique_ptr<Pass> createFuseProductConsumersPass(const Target &target) {
+  return std::make_unique<FuseProductConsumersPass>(target);
 }
 
 } // namespace stow

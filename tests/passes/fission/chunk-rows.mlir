@@ -1,7 +1,7 @@
-// RUN: stowage-opt %s --stow-cut-rows=pieces=2 --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: stowage-opt %s --stow-chunk-rows=row-chunks=2 --split-input-file --verify-diagnostics | FileCheck %s
 
-// Tests a hidden layer: forward and backward each run in pieces, what the forward made of a piece is read by that piece's backward; sums
-// over rows are added up, an update that reads one stands behind all pieces.
+// Tests a hidden layer: forward and backward each run in chunks, what the forward made of a chunk is read by that chunk's backward; sums
+// over rows are added up, an update that reads one stands behind all chunks.
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<2x4x2xf32>
 // CHECK: %[[X0:.*]] = stow.slice %{{.*}} {sizes = array<i64: 4, 2>, starts = array<i64: 0, 0>} : (tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -87,7 +87,7 @@ func.func @train(%x: tensor<2x1x4x4xf32>, %w: tensor<4x1x3x3xf32>, %v: tensor<4x
 // -----
 
 // Tests an update whose gradient is known a stage before the last product that reads the old parameter: it waits for
-// all pieces of that product.
+// all chunks of that product.
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: %[[V:[a-z0-9]+]]: tensor<6x2xf32>
 // CHECK: %[[DV:.*]] = stow.add %{{.*}} : (tensor<6x2xf32>, tensor<6x2xf32>)
@@ -116,7 +116,7 @@ func.func @train(%x: tensor<8x2xf32>, %w: tensor<2x6xf32>, %v: tensor<6x2xf32>, 
 // Tests a dropout, which numbers its elements: what it reads and makes stays whole, and nothing is left to cut.
 // CHECK-LABEL: func.func @train
 // CHECK-NOT: stow.slice
-// expected-warning @+1 {{nothing but a head runs in 2 pieces of rows}}
+// expected-warning @+1 {{nothing but a head runs in 2 chunks of rows}}
 module {
   func.func @train(%x: tensor<8x2xf32>, %w: tensor<2x6xf32>, %v: tensor<6x2xf32>, %seed: tensor<i64>) -> tensor<8x2xf32> attributes {stow.role = #stow.role<train>} {
     %p = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<8x2xf32>, tensor<2x6xf32>) -> tensor<8x6xf32>
@@ -128,10 +128,10 @@ module {
 
 // -----
 
-// Tests weights that outweigh the rows: sums over pieces would be larger than what pieces save.
+// Tests weights that outweigh the rows: sums over chunks would be larger than what chunks save.
 // CHECK-LABEL: func.func @train
 // CHECK-NOT: stow.slice
-// expected-warning @+1 {{nothing but a head runs in 2 pieces of rows}}
+// expected-warning @+1 {{nothing but a head runs in 2 chunks of rows}}
 module {
   func.func @train(%x: tensor<2x4xf32>, %w: tensor<4x6xf32>, %v: tensor<6x4xf32>) -> (tensor<2x4xf32>, tensor<6x4xf32>) attributes {stow.role = #stow.role<train>} {
     %p = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<2x4xf32>, tensor<4x6xf32>) -> tensor<2x6xf32>

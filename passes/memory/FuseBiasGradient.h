@@ -11,7 +11,7 @@ class ReduceSumOp;
 /// contracts over its rows. None where it is neither.
 std::optional<unsigned> summedFactor(mlir::Operation *op, ReduceSumOp sum);
 
-/// The sum that runs in the launch of the product `op`, which stow-sum-factors put there; null for none.
+/// The sum that runs in the launch of the product `op`, which stow-fuse-bias-gradient put there; null for none.
 ReduceSumOp sumBeside(mlir::Operation *op);
 
 } // namespace stow

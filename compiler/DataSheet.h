@@ -1,5 +1,4 @@
-// Device profiles: the data-sheet figures that costs are made of (--roofline,
-// compiler/profiles/*.json).
+// Data sheets of devices: the figures that costs are made of (--roofline, compiler/sheets/*.json).
 #pragma once
 
 #include "passes/order/CostModel.h"
@@ -9,10 +8,10 @@
 
 namespace stow {
 
-/// Names of the profiles inside the compiler, sorted.
+/// Names of the data sheets inside the compiler, sorted.
 std::vector<std::string> deviceNames();
 
-/// The profile of a name, or of a JSON file of the same form. The CPU's figures are per thread.
+/// The figures of a data sheet by its name, or of a JSON file of the same form. The CPU's figures are per thread.
 /// Throws Error(BadInput) for unknown names and malformed files.
 CostModel loadDevice(const std::string &nameOrFile, int64_t threads);
 

@@ -14,7 +14,7 @@
 //
 // Moving the sum to the product, and what reads it behind that, must commute with every launch on the way. So
 // no arena is larger for it, under no budget, and a plan that cannot have it stays as it was.
-#include "passes/memory/SumFactors.h"
+#include "passes/memory/FuseBiasGradient.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowLinearOps.h"
 #include "ir/StowReduceOps.h"
@@ -28,7 +28,7 @@
 using namespace mlir;
 
 namespace stow {
-#define GEN_PASS_DEF_SUMFACTORSPASS
+#define GEN_PASS_DEF_FUSEBIASGRADIENTPASS
 #include "passes/memory/Passes.h.inc"
 
 namespace {
@@ -327,10 +327,10 @@ Arena arenaOf(ModuleOp module) {
   return arena;
 }
 
-//===-- --stow-sum-factors -------------------------------------------------------------------===//
+//===-- --stow-fuse-bias-gradient -------------------------------------------------------------------===//
 
-struct SumFactorsPass : impl::SumFactorsPassBase<SumFactorsPass> {
-  explicit SumFactorsPass(const Target &target) : target(target) {}
+struct FuseBiasGradientPass : impl::FuseBiasGradientPassBase<FuseBiasGradientPass> {
+  explicit FuseBiasGradientPass(const Target &target) : target(target) {}
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -372,8 +372,8 @@ ReduceSumOp sumBeside(Operation *op) {
   return {};
 }
 
-std::unique_ptr<Pass> createSumFactorsPass(const Target &target) {
-  return std::make_unique<SumFactorsPass>(target);
+std::unique_ptr<Pass> createFuseBiasGradientPass(const Target &target) {
+  return std::make_unique<FuseBiasGradientPass>(target);
 }
 
 } // namespace stow

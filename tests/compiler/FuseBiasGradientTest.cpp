@@ -1,7 +1,7 @@
 // Sums of biases' gradients in the products of weights' gradients, on random networks planned for a GPU: the plans stay valid in arenas
 // of the same bytes, with everything kept and where memory is short, and most sums move.
-#include "passes/memory/SumFactors.h"
-#include "compiler/DeviceProfile.h"
+#include "passes/memory/FuseBiasGradient.h"
+#include "compiler/DataSheet.h"
 #include "compiler/Pipeline.h"
 #include "ir/StepGraphs.h"
 #include "ir/StowKernelOps.h"
@@ -60,9 +60,9 @@ std::string randomLayers(uint32_t seed) {
                       body, "return %", last, " : ", type, "\n}\n}\n");
 }
 
-class SumFactors : public testing::TestWithParam<uint32_t>, protected OwnModel {
+class FuseBiasGradient : public testing::TestWithParam<uint32_t>, protected OwnModel {
 protected:
-  SumFactors() {
+  FuseBiasGradient() {
     write(randomLayers(GetParam()));
     options.optimizer = parseOptimizer(GetParam() % 2 ? "adamw:lr=1e-3" : "sgd:lr=0.1");
     options.precision = GetParam() % 3 ? Precision::F32 : Precision::BF16;
@@ -89,7 +89,7 @@ protected:
   const CostModel costs = loadDevice("h100", 1);
 };
 
-TEST_P(SumFactors, TakeTimeFromAStepAndNoMemory) {
+TEST_P(FuseBiasGradient, TakeTimeFromAStepAndNoMemory) {
   const PlanningBackend<H100> backend;
   OwningOpRef<ModuleOp> prepared = prepareStep(context, options, backend);
   BudgetPlanner planner(*prepared, costs, backend.target(), {.effort = 0.1});
@@ -101,7 +101,7 @@ TEST_P(SumFactors, TakeTimeFromAStepAndNoMemory) {
     const Counts before = countsOf(placed);
     const schedule::Cost timeBefore = costs.timeOf(stepGraph(placed)).total();
     runStage(placed, "place", [&](PassManager &manager) {
-      manager.addPass(createSumFactorsPass(backend.target()));
+      manager.addPass(createFuseBiasGradientPass(backend.target()));
       addPlacedChecks(manager);
     });
     const Counts counts = countsOf(placed);
@@ -118,7 +118,7 @@ TEST_P(SumFactors, TakeTimeFromAStepAndNoMemory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Random, SumFactors, testing::Range(0u, 24u));
+INSTANTIATE_TEST_SUITE_P(Random, FuseBiasGradient, testing::Range(0u, 24u));
 
 } // namespace
 } // namespace stow

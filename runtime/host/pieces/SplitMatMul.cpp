@@ -1,4 +1,4 @@
-// Matrix products cut in every dimension.
+// Matrix products split in every dimension.
 //
 // A tile takes some of the leading dimensions, rows, columns and of the contracted dimension. Of
 // the tiles whose f32 copies stay within the target the one is chosen that moves least: conversions
@@ -96,7 +96,7 @@ struct Price {
   double moved = 0;
 };
 
-/// None where an operand cannot be cut so.
+/// None where an operand cannot be split so.
 std::optional<Price> priceOf(const Product &product, const std::vector<int64_t> &tile) {
   const Command &whole = product.whole;
   int64_t leadTiles = 1, bLeadTiles = 1;
@@ -115,11 +115,11 @@ std::optional<Price> priceOf(const Product &product, const std::vector<int64_t> 
   for (size_t i = 0; i < whole.operands.size(); ++i) {
     const Operand &operand = whole.operands[i];
     const Shape sizes = select(product, i, tile, 1);
-    const bool isCut = sizes != operand.shape, converted = is16Bit(operand.dtype);
+    const bool isSplit = sizes != operand.shape, converted = is16Bit(operand.dtype);
     for (size_t d = 0; d < sizes.size(); ++d)
-      if (sizes[d] != operand.shape[d] && !isCuttable(operand.layout, d))
+      if (sizes[d] != operand.shape[d] && !isSplittable(operand.layout, d))
         return std::nullopt;
-    if (isCut && !converted && !layoutInPlace(operand, sizes))
+    if (isSplit && !converted && !layoutInPlace(operand, sizes))
       return std::nullopt;
     const auto elements = static_cast<double>(elementCount(sizes));
     int64_t conversions = leadTiles * rows * columns; // the result's
@@ -215,10 +215,10 @@ std::vector<int64_t> chooseTile(const Product &product) {
 }
 
 /// The command of a tile of `sizes`; `first`: of those along the contracted dimension.
-size_t commandOf(Cut &cut, const Product &product, const std::vector<int64_t> &sizes, bool first,
-                 PrepareFn prepare) {
-  for (size_t i = 0; i < cut.commands.size(); ++i)
-    if (cut.commands[i].sizes == sizes && cut.commands[i].adds == !first)
+size_t commandOf(Split &split, const Product &product, const std::vector<int64_t> &sizes,
+                 bool first, PrepareFn prepare) {
+  for (size_t i = 0; i < split.commands.size(); ++i)
+    if (split.commands[i].sizes == sizes && split.commands[i].adds == !first)
       return i;
   const Command &whole = product.whole;
   PieceCommand piece{whole, {}, first ? prepare : prepareMatMulAdding, sizes, !first};
@@ -232,33 +232,33 @@ size_t commandOf(Cut &cut, const Product &product, const std::vector<int64_t> &s
     piece.operands.push_back(i);
   }
   piece.command.ints["has_bias"] = {piece.operands.size() == 4};
-  cut.commands.push_back(std::move(piece));
-  return cut.commands.size() - 1;
+  split.commands.push_back(std::move(piece));
+  return split.commands.size() - 1;
 }
 
-/// A call that sees its operands with other dimensions than they have is not cut.
-Cut uncut(const Command &whole, PrepareFn prepare) {
-  Cut cut;
-  PieceCommand &piece = cut.commands.emplace_back(PieceCommand{whole, {}, prepare, {}});
-  PieceStep &step = cut.steps.emplace_back();
+/// A call that sees its operands with other dimensions than they have is not split.
+Split uncut(const Command &whole, PrepareFn prepare) {
+  Split split;
+  PieceCommand &piece = split.commands.emplace_back(PieceCommand{whole, {}, prepare, {}});
+  PieceStep &step = split.steps.emplace_back();
   for (size_t i = 0; i < whole.operands.size(); ++i) {
     const Operand &operand = whole.operands[i];
     piece.operands.push_back(i);
     step.boxes.push_back(boxOf(operand, Shape(operand.shape.size()), operand.shape));
   }
-  return cut;
+  return split;
 }
 
 } // namespace
 
-Cut cutMatMul(const Command &whole, PrepareFn prepare) {
+Split splitMatMul(const Command &whole, PrepareFn prepare) {
   const size_t rank = whole.operands.back().shape.size();
   for (size_t i : {size_t{0}, size_t{1}})
     if (whole.operands[i].shape.size() > rank)
       return uncut(whole, prepare);
   const Product product(whole);
   const std::vector<int64_t> tile = chooseTile(product);
-  Cut cut;
+  Split split;
   // Columns outermost, then leading dimensions, rows, and innermost the contracted dimension.
   std::vector<size_t> loops = {product.columns()};
   for (size_t i = 0; i < product.lead; ++i)
@@ -270,11 +270,11 @@ Cut cutMatMul(const Command &whole, PrepareFn prepare) {
     for (size_t i = 0; i < from.size(); ++i)
       sizes[i] = std::min(tile[i], product.full[i] - from[i]);
     const bool first = from[product.depth()] == 0;
-    PieceStep step{commandOf(cut, product, sizes, first, prepare), {}, !first};
+    PieceStep step{commandOf(split, product, sizes, first, prepare), {}, !first};
     for (size_t i = 0; i < whole.operands.size(); ++i)
       step.boxes.push_back(
           boxOf(whole.operands[i], select(product, i, from, 0), select(product, i, sizes, 1)));
-    cut.steps.push_back(std::move(step));
+    split.steps.push_back(std::move(step));
     more = false;
     for (size_t i = loops.size(); i-- > 0 && !more;) {
       from[loops[i]] += tile[loops[i]];
@@ -283,7 +283,7 @@ Cut cutMatMul(const Command &whole, PrepareFn prepare) {
         from[loops[i]] = 0;
     }
   }
-  return cut;
+  return split;
 }
 
 } // namespace stow::host

@@ -1,6 +1,6 @@
-#include "compiler/DeviceProfile.h"
+#include "compiler/DataSheet.h"
 
-#include "compiler/DeviceProfiles.inc"
+#include "compiler/DataSheets.inc"
 #include "runtime/base/Json.h"
 #include "runtime/base/Names.h"
 #include "runtime/base/Text.h"
@@ -15,13 +15,13 @@ namespace {
 double above(const JsonNode &node, const char *key) {
   double value = node.number(key);
   if (!(value > 0))
-    throw Error::badInput("device profile: " + std::string(key) + " must be above zero");
+    throw Error::badInput("data sheet: " + std::string(key) + " must be above zero");
   return value;
 }
 
-CostModel parseProfile(const std::string &text, const std::string &name, int64_t threads) {
-  Json json = parseJson(text, "device profile " + name);
-  JsonNode node(json, "device profile " + name);
+CostModel parseSheet(const std::string &text, const std::string &name, int64_t threads) {
+  Json json = parseJson(text, "data sheet " + name);
+  JsonNode node(json, "data sheet " + name);
   const double scale =
       node.has("per_thread") && node.boolean("per_thread") ? static_cast<double>(threads) : 1;
   CostModel model;
@@ -31,7 +31,7 @@ CostModel parseProfile(const std::string &text, const std::string &name, int64_t
     model.flopsPerSecond[parseDType(key)] = scale * above(node.at("flops_per_second"), key.c_str());
   });
   if (!model.flopsPerSecond.contains(DType::F32))
-    throw Error::badInput("device profile " + name + ": flops_per_second has no f32");
+    throw Error::badInput("data sheet " + name + ": flops_per_second has no f32");
   model.bytesPerSecond = scale * above(node, "bytes_per_second");
   model.launchSeconds = above(node, "launch_seconds");
   return model;
@@ -41,7 +41,7 @@ CostModel parseProfile(const std::string &text, const std::string &name, int64_t
 
 std::vector<std::string> deviceNames() {
   std::vector<std::string> names;
-  for (const auto &[name, text] : kDeviceProfiles)
+  for (const auto &[name, text] : kDataSheets)
     names.push_back(name);
   return names;
 }
@@ -49,7 +49,7 @@ std::vector<std::string> deviceNames() {
 CostModel loadDevice(const std::string &nameOrFile, int64_t threads) {
   const std::vector<std::string> known = deviceNames();
   if (const std::optional<size_t> found = findName(nameOrFile, known))
-    return parseProfile(kDeviceProfiles[*found].second, known[*found], threads);
+    return parseSheet(kDataSheets[*found].second, known[*found], threads);
   if (!std::filesystem::is_regular_file(nameOrFile))
     throw Error::badInput("unknown data sheet \"" + nameOrFile + "\" for --roofline; known are " +
                           joined(known) + ", or a JSON file of that form" +
@@ -57,7 +57,7 @@ CostModel loadDevice(const std::string &nameOrFile, int64_t threads) {
   std::ifstream in(nameOrFile, std::ios::binary);
   std::stringstream text;
   text << in.rdbuf();
-  return parseProfile(text.str(), nameOrFile, threads);
+  return parseSheet(text.str(), nameOrFile, threads);
 }
 
 } // namespace stow

@@ -1,7 +1,7 @@
-// RUN: stowage-opt %s --stow-cut-rows=loss-pieces=2 --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: stowage-opt %s --stow-chunk-rows=loss-chunks=2 --split-input-file --verify-diagnostics | FileCheck %s
 
 // Tests log-probabilities of chosen classes: one number a row is left, of which the loss is a weighted sum. Their gradients are known without them, so that
-// forward and backward of a piece stand together. A factor of each sequence is repeated for its rows; what is made of data alone, and small, stays as it is.
+// forward and backward of a chunk stand together. A factor of each sequence is repeated for its rows; what is made of data alone, and small, stays as it is.
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<2x4x4xf32>, %[[T:[a-z0-9]+]]: tensor<2x4x1xi64>, %[[W:[a-z0-9]+]]: tensor<6x4xf32>, %[[F:[a-z0-9]+]]: tensor<2x1xf32>
 // CHECK: %[[D:.*]] = stow.mul %{{.*}}, %[[F]] {{.*}} -> tensor<2x4xf32>
@@ -46,7 +46,7 @@ func.func @train(%x: tensor<2x4x4xf32>, %t: tensor<2x4x1xi64>, %w: tensor<6x4xf3
 
 // -----
 
-// Tests rows that meet in sums over sequences, and a gradient that depends on these: the forward of all pieces, the sums, then the backward of all pieces, each of
+// Tests rows that meet in sums over sequences, and a gradient that depends on these: the forward of all chunks, the sums, then the backward of all chunks, each of
 // which reads what the forward made of the same rows.
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<2x4x4xf32>, %[[W:[a-z0-9]+]]: tensor<6x4xf32>
@@ -110,7 +110,7 @@ func.func @train(%x: tensor<2x4x4xf32>, %u: tensor<2x4x4xf32>, %w: tensor<6x4xf3
 
 // -----
 
-// Tests evaluations: the head of one that gives a number a row runs in pieces, too; one that gives logits does not.
+// Tests evaluations: the head of one that gives a number a row runs in chunks, too; one that gives logits does not.
 // CHECK-LABEL: func.func @train
 // CHECK-COUNT-2: stow.reduce_max {{.*}} : (tensor<4x6xf32>) -> tensor<4x1xf32>
 // CHECK-LABEL: func.func @eval
@@ -132,7 +132,7 @@ module {
 
 // CHECK-LABEL: func.func @eval
 // CHECK-NOT: stow.slice
-// expected-warning @+1 {{no head runs in 2 pieces}}
+// expected-warning @+1 {{no head runs in 2 chunks}}
 module {
   func.func @eval(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> (tensor<8x1xf32>, tensor<8x6xf32>) attributes {stow.role = #stow.role<eval>} {
     %y = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
@@ -147,7 +147,7 @@ module {
 // are only the same in number, [3,4] numbers in another order of dimensions.
 // CHECK-LABEL: func.func @train
 // CHECK-NOT: stow.slice
-// expected-warning @+1 {{no head runs in 2 pieces}}
+// expected-warning @+1 {{no head runs in 2 chunks}}
 module {
   func.func @train(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %v: tensor<6x4xf32>, %n: tensor<4x3xf32>, %u: tensor<3x4x4xf32>) -> (tensor<8xf32>, tensor<6xf32>, tensor<8xf32>, tensor<4x6xf32>) attributes {stow.role = #stow.role<train>} {
     %p = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>

@@ -1,4 +1,4 @@
-// How many pieces of rows: of the head and its loss, or of chains between two products.
+// How many chunks of rows: of the head and its loss, or of chains between two products.
 #include "passes/plan/Question.h"
 #include "passes/plan/QuickPlacement.h"
 #include "runtime/base/LongWork.h"
@@ -8,7 +8,7 @@
 namespace stow {
 namespace {
 
-/// What there was has to fall to, where more pieces pay.
+/// What there was has to fall to, where more chunks pay.
 constexpr double kWorth = 0.998;
 
 /// An answer, and where nothing fits, what the step takes at least, about.
@@ -23,7 +23,7 @@ struct Tried {
   }
 };
 
-/// True when more pieces pay: in less time under a budget that is met, else in a smaller arena.
+/// True when more chunks pay: in less time under a budget that is met, else in a smaller arena.
 bool pays(Tried &tried, Tried &before, bool isBudgeted) {
   const auto isLess = [](auto now, auto then) {
     return static_cast<double>(now) < kWorth * static_cast<double>(then);
@@ -37,32 +37,32 @@ bool pays(Tried &tried, Tried &before, bool isBudgeted) {
                     : isLess(found.plan.arenaBytes, best.plan.arenaBytes);
 }
 
-/// The step in one piece and in two, held while it is asked about: the same where it has no such chains.
+/// The step in one chunk and in two, held while it is asked about: the same where it has no such chains.
 struct FirstSteps {
-  FirstSteps(Steps &steps, StepVariant variant, int64_t StepVariant::*pieces) {
+  FirstSteps(Steps &steps, StepVariant variant, int64_t StepVariant::*chunks) {
     variant = undivided(std::move(variant));
     whole = steps.exactly(variant);
-    variant.*pieces = 2;
-    cut = steps.exactly(variant);
+    variant.*chunks = 2;
+    chunked = steps.exactly(variant);
   }
 
   bool areSame() const {
-    return mlir::OperationEquivalence::isEquivalentTo(whole->module(), cut->module(),
+    return mlir::OperationEquivalence::isEquivalentTo(whole->module(), chunked->module(),
                                                       mlir::OperationEquivalence::IgnoreLocations);
   }
 
-  std::shared_ptr<ModelStep> whole, cut;
+  std::shared_ptr<ModelStep> whole, chunked;
 };
 
 } // namespace
 
 /// Twice as many until that pays no more, twice in a row.
-StepAnswer inBestPieces(Steps &steps, const StepQuestion &question, int64_t StepVariant::*pieces) {
+StepAnswer inBestChunks(Steps &steps, const StepQuestion &question, int64_t StepVariant::*chunks) {
   constexpr int64_t most = 256;
   StepQuestion tried = question;
-  const FirstSteps first(steps, question.asked, pieces);
+  const FirstSteps first(steps, question.asked, chunks);
   if (first.areSame()) {
-    tried.asked.*pieces = 1;
+    tried.asked.*chunks = 1;
     return answer(steps, tried);
   }
   if (question.budget) // what is compared is time
@@ -70,7 +70,7 @@ StepAnswer inBestPieces(Steps &steps, const StepQuestion &question, int64_t Step
   std::optional<Tried> best; // where nothing fits, the least says why
   int inVain = 0;
   for (int64_t count = 1; count <= most && inVain < 2 && !wasInterrupted(); count *= 2) {
-    tried.asked.*pieces = count;
+    tried.asked.*chunks = count;
     Tried found = {answer(steps, tried)};
     if (!best || pays(found, *best, question.budget.has_value())) {
       best = std::move(found);

@@ -1,6 +1,6 @@
-// RUN: stowage-opt %s --stow-cut-rows=loss-pieces=2 --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: stowage-opt %s --stow-chunk-rows=loss-chunks=2 --split-input-file --verify-diagnostics | FileCheck %s
 
-// Tests a head with a bias, its product of rank 3: forward and backward of each piece of rows stand
+// Tests a head with a bias, its product of rank 3: forward and backward of each chunk of rows stand
 // together; the gradients of weight and bias are summed, the others and the losses joined; what reads the
 // losses comes behind.
 // CHECK-LABEL: func.func @train
@@ -43,7 +43,7 @@ func.func @train(%x: tensor<2x4x4xf32>, %t: tensor<8xi64>, %w: tensor<6x4xf32>, 
 
 // -----
 
-// Tests a gradient by the losses that depends on all of them: forward and backward stand apart, and pieces of the logits between them.
+// Tests a gradient by the losses that depends on all of them: forward and backward stand apart, and chunks of the logits between them.
 // CHECK-LABEL: func.func @train
 // CHECK: %[[Y0:.*]] = stow.matmul {{.*}} -> tensor<4x6xf32>
 // CHECK: stow.cross_entropy_rows %[[Y0]]
@@ -69,7 +69,7 @@ func.func @train(%x: tensor<8x4xf32>, %t: tensor<8xi64>, %w: tensor<6x4xf32>) ->
 // Tests a head whose logits are read otherwise.
 // CHECK-LABEL: func.func @train
 // CHECK-NOT: stow.slice
-// expected-warning @+1 {{no head runs in 2 pieces}}
+// expected-warning @+1 {{no head runs in 2 chunks}}
 module {
   func.func @train(%x: tensor<8x4xf32>, %t: tensor<8xi64>, %w: tensor<6x4xf32>, %drow: tensor<8xf32>) -> (tensor<8xf32>, tensor<8x6xf32>, tensor<8x4xf32>) attributes {stow.role = #stow.role<train>} {
     %y = stow.matmul %x, %w {transpose_a = false, transpose_b = true} : (tensor<8x4xf32>, tensor<6x4xf32>) -> tensor<8x6xf32>
@@ -105,10 +105,10 @@ func.func @train(%x: tensor<2x4x4xf32>, %t: tensor<8xi64>, %w: tensor<4x6xf32>, 
 
 // -----
 
-// Tests a dropout between product and loss, which numbers its elements: pieces would count them anew.
+// Tests a dropout between product and loss, which numbers its elements: chunks would count them anew.
 // CHECK-LABEL: func.func @train
 // CHECK-NOT: stow.slice
-// expected-warning @+1 {{no head runs in 2 pieces}}
+// expected-warning @+1 {{no head runs in 2 chunks}}
 module {
   func.func @train(%x: tensor<8x4xf32>, %t: tensor<8xi64>, %w: tensor<6x4xf32>, %drow: tensor<8xf32>, %seed: tensor<i64>) -> (tensor<8xf32>, tensor<8x4xf32>) attributes {stow.role = #stow.role<train>} {
     %p = stow.matmul %x, %w {transpose_a = false, transpose_b = true} : (tensor<8x4xf32>, tensor<6x4xf32>) -> tensor<8x6xf32>

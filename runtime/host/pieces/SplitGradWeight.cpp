@@ -1,4 +1,4 @@
-// Weight gradients of convolutions cut along the batch, rows and output channels.
+// Weight gradients of convolutions split along the batch, rows and output channels.
 //
 // The library cannot add to a gradient that is there, so the images of all but the first piece take
 // a second gradient in f32 that is then added: as much again as the weights, which outweigh small
@@ -32,7 +32,7 @@ struct Gradient {
     for (const Operand *operand : {&src, &diffDst}) {
       Shape strip = operand->shape;
       strip[0] = strip[2] = 1;
-      if (!isCuttable(operand->layout, 2) ||
+      if (!isSplittable(operand->layout, 2) ||
           (!is16Bit(operand->dtype) && layoutInPlace(*operand, strip) != operand->layout))
         return false;
     }
@@ -44,7 +44,7 @@ struct Gradient {
   std::optional<int64_t> sliceUnit() const {
     auto groups = whole.ints.find("groups");
     if ((groups != whole.ints.end() && groups->second.at(0) != 1) || !is16Bit(diffDst.dtype) ||
-        !isCuttable(diffDst.layout, 1) || diffWeights.layout.groups > 1)
+        !isSplittable(diffDst.layout, 1) || diffWeights.layout.groups > 1)
       return std::nullopt;
     const std::vector<int64_t> strides = outerStrides(diffWeights.layout, diffWeights.shape);
     int64_t block = 1;
@@ -160,23 +160,24 @@ Strip stripAt(const Gradient &gradient, int64_t row, int64_t rows) {
 }
 
 /// Adds the step of a piece, and its command if none is like it.
-void addStep(Cut &cut, const Gradient &gradient, int64_t image, const Strip &strip, int64_t channel,
-             const Size &own, PrepareFn prepare) {
+void addStep(Split &split, const Gradient &gradient, int64_t image, const Strip &strip,
+             int64_t channel, const Size &own, PrepareFn prepare) {
   const Command &whole = gradient.whole;
   const std::vector<Shape> shapes = gradient.shapesOf(own, strip.inputRows);
   const Shape sizes = {own.images,     own.channels, strip.inputRows,
                        strip.padBegin, strip.padEnd, strip.outputRows};
   size_t command = 0;
-  while (command < cut.commands.size() && cut.commands[command].sizes != sizes)
+  while (command < split.commands.size() && split.commands[command].sizes != sizes)
     ++command;
-  if (command == cut.commands.size()) {
-    PieceCommand &piece = cut.commands.emplace_back(PieceCommand{whole, {0, 1, 2}, prepare, sizes});
+  if (command == split.commands.size()) {
+    PieceCommand &piece =
+        split.commands.emplace_back(PieceCommand{whole, {0, 1, 2}, prepare, sizes});
     setPads(piece.command, strip);
     for (size_t i = 0; i < shapes.size(); ++i)
       piece.command.operands[i].shape = shapes[i];
   }
   PieceStep &step =
-      cut.steps.emplace_back(PieceStep{command, {}, image > 0 || strip.outputBegin > 0});
+      split.steps.emplace_back(PieceStep{command, {}, image > 0 || strip.outputBegin > 0});
   for (size_t i = 0; i < shapes.size(); ++i) {
     Shape from(shapes[i].size());
     from[0] = i == 2 ? channel : image;
@@ -190,19 +191,19 @@ void addStep(Cut &cut, const Gradient &gradient, int64_t image, const Strip &str
 
 } // namespace
 
-Cut cutGradWeight(const Command &whole, PrepareFn prepare) {
+Split splitGradWeight(const Command &whole, PrepareFn prepare) {
   const Gradient gradient(whole);
   const Size full = gradient.full(), size = chooseSize(gradient);
-  Cut cut;
+  Split split;
   for (int64_t channel = 0; channel < full.channels; channel += size.channels)
     for (int64_t image = 0; image < full.images; image += size.images)
       for (int64_t row = 0; row < full.rows; row += size.rows) {
         const Size own = {std::min(size.images, full.images - image),
                           std::min(size.rows, full.rows - row),
                           std::min(size.channels, full.channels - channel)};
-        addStep(cut, gradient, image, stripAt(gradient, row, own.rows), channel, own, prepare);
+        addStep(split, gradient, image, stripAt(gradient, row, own.rows), channel, own, prepare);
       }
-  return cut;
+  return split;
 }
 
 } // namespace stow::host

@@ -1,20 +1,20 @@
-// Chains of ops whose rows do not meet, in pieces of rows: O(pieces * ops of the chain), and the ops that
+// Chains of ops whose rows do not meet, in chunks of rows: O(chunks * ops of the chain), and the ops that
 // read what leaves it.
 //
-//            whole                              in pieces
+//            whole                              in chunks
 //   x  ----> logits ----> row losses            x[0:n]  -> logits, loss, dlogits -> dx[0:n], dw
 //             |   \.                            x[n:2n] -> logits, loss, dlogits -> dx[n:2n], dw +
 //             |    dlogits -> dx, dw            ...
 //
-// With many classes logits and dlogits are what a step's peak consists of; in pieces one of them exists at a
+// With many classes logits and dlogits are what a step's peak consists of; in chunks one of them exists at a
 // time (Wijmans et al., "Cut your losses in large-vocabulary language models", 2024, and the chunked
-// losses of Liger, Hsu et al., 2024, do the same in one kernel). A piece's backward runs right after its forward, for which
+// losses of Liger, Hsu et al., 2024, do the same in one kernel). A chunk's backward runs right after its forward, for which
 // the gradient by the row losses must be known before them: of means and sums over rows it is. Where it depends on
-// other rows, the forward of all pieces comes first, as below.
+// other rows, the forward of all chunks comes first, as below.
 //
-// Chains between two products, like the hidden layer of a transformer's block, run in two stages. What the forward of a piece
-// makes is there for the backward of the same piece, and the planner keeps it or computes it again there; what the
-// backward needs beside it exists for one piece at a time.
+// Chains between two products, like the hidden layer of a transformer's block, run in two stages. What the forward of a chunk
+// makes is there for the backward of the same chunk, and the planner keeps it or computes it again there; what the
+// backward needs beside it exists for one chunk at a time.
 #include "passes/fission/Passes.h"
 #include "passes/fission/RowChains.h"
 
@@ -28,23 +28,23 @@
 using namespace mlir;
 
 namespace stow {
-#define GEN_PASS_DEF_CUTROWSPASS
+#define GEN_PASS_DEF_CHUNKROWSPASS
 #include "passes/fission/Passes.h.inc"
 
 namespace {
 
 /// `count` rows of a chain from `first` on.
-struct Piece {
+struct Chunk {
   int64_t first = 0, count = 0;
 };
 
-class ChainCut {
+class ChunkedChain {
 public:
-  ChainCut(RowChain &chain, int64_t pieces) : chain(chain) {
-    const int64_t rows = chain.rows.count, size = (rows + pieces - 1) / pieces;
+  ChunkedChain(RowChain &chain, int64_t count) : chain(chain) {
+    const int64_t rows = chain.rows.count, size = (rows + count - 1) / count;
     for (int64_t first = 0; first < rows; first += size)
-      cuts.push_back({first, std::min(size, rows - first)});
-    made.resize(cuts.size());
+      chunks.push_back({first, std::min(size, rows - first)});
+    made.resize(chunks.size());
     for (Operation *op : chain.ops)
       for (OpOperand &operand : op->getOpOperands())
         roots[&operand] = unshaped(operand.get());
@@ -63,16 +63,16 @@ public:
   }
 
 private:
-  /// All pieces of a stage, in front of `place`.
+  /// All chunks of a stage, in front of `place`.
   void runStage(ArrayRef<Operation *> stage, Operation *place) {
     OpBuilder builder(place);
     phase = llvm::all_of(stage, isForward) ? Phase::Forward : Phase::Backward;
     SmallVector<Operation *> order = rowsBeforeSums(stage);
     wholes.clear();
-    for (size_t number = 0; number < cuts.size(); ++number) {
+    for (size_t number = 0; number < chunks.size(); ++number) {
       slices.clear();
       for (Operation *op : order)
-        runPiece(builder, op, number);
+        runChunk(builder, op, number);
     }
     SmallVector<Operation *> behind = dependents(stage, place);
     for (Operation *op : order)
@@ -84,7 +84,7 @@ private:
     }
   }
 
-  /// What has rows, so that the gradient of a piece is there soon, then products and other sums over them.
+  /// What has rows, so that the gradient of a chunk is there soon, then products and other sums over them.
   SmallVector<Operation *> rowsBeforeSums(ArrayRef<Operation *> stage) const {
     SmallVector<Operation *> rows, products, others;
     for (Operation *op : stage) {
@@ -121,14 +121,14 @@ private:
                                    : create<ReshapeOp>(builder, location, type, value).getY();
   }
 
-  /// What an op of a piece reads by `read.operand` of `op`: made by the chain, or a slice of what was there.
+  /// What an op of a chunk reads by `read.operand` of `op`: made by the chain, or a slice of what was there.
   Value rowsOf(OpBuilder &builder, Operation *op, const RowRule::Read &read, bool isRepeated,
                size_t number) {
     OpOperand &operand = op->getOpOperand(read.operand);
     Location location = op->getLoc();
     const auto whole =
         RankedTensorType::get(read.shape, tensorType(operand.get()).getElementType());
-    const RankedTensorType type = chain.rows.typeOf(whole, cuts[number].count);
+    const RankedTensorType type = chain.rows.typeOf(whole, chunks[number].count);
     Value root = isRepeated ? operand.get() : roots.lookup(&operand);
     if (Value own = isRepeated ? Value() : made[number].lookup(root)) {
       Value &shaped = slices[{own, type}];
@@ -146,13 +146,13 @@ private:
     Value &slice = slices[{rows, type}];
     if (!slice) {
       SmallVector<int64_t> starts(type.getRank(), 0);
-      starts[0] = cuts[number].first;
+      starts[0] = chunks[number].first;
       slice = create<SliceOp>(builder, location, rows, starts, type.getShape()).getY();
     }
     return slice;
   }
 
-  void runPiece(OpBuilder &builder, Operation *op, size_t number) {
+  void runChunk(OpBuilder &builder, Operation *op, size_t number) {
     const RowRule rule = *chain.ruleOf(op);
     SmallVector<Value> operands(op->getOperands());
     for (const RowRule::Read &read : rule.rows)
@@ -165,12 +165,12 @@ private:
           reshaped(builder, op->getLoc(), operand,
                    RankedTensorType::get(read.shape, tensorType(operand).getElementType()));
     }
-    Operation *piece = builder.clone(*op);
-    piece->setOperands(operands);
+    Operation *chunk = builder.clone(*op);
+    chunk->setOperands(operands);
     for (NamedAttribute attribute : rule.attributes)
-      piece->setAttr(attribute.getName(), attribute.getValue());
-    setPhase(piece, phase);
-    for (auto [whole, part] : llvm::zip(op->getResults(), piece->getResults())) {
+      chunk->setAttr(attribute.getName(), attribute.getValue());
+    setPhase(chunk, phase);
+    for (auto [whole, part] : llvm::zip(op->getResults(), chunk->getResults())) {
       const RankedTensorType type = tensorType(whole);
       switch (rule.results) {
       case RowResults::Sums: {
@@ -179,17 +179,17 @@ private:
         break;
       }
       case RowResults::Reduced:
-        part.setType(RankedTensorType::get({cuts[number].count}, type.getElementType()));
+        part.setType(RankedTensorType::get({chunks[number].count}, type.getElementType()));
         made[number][whole] = part;
         break;
       case RowResults::Rows:
-        part.setType(chain.rows.typeOf(type, cuts[number].count));
+        part.setType(chain.rows.typeOf(type, chunks[number].count));
         made[number][whole] = part;
       }
     }
   }
 
-  /// What is left of a reduction whose pieces have one number a row: the one over rows.
+  /// What is left of a reduction whose chunks have one number a row: the one over rows.
   Value overRows(OpBuilder &builder, Operation *op, Value numbers) const {
     const RankedTensorType x = tensorType(op->getOperand(0));
     const ArrayRef<int64_t> axes = chain.ruleOf(op)->rowAxes;
@@ -216,8 +216,8 @@ private:
       if (llvm::all_of(readersOf(result), [&](OpOperand *use) { return chain.isRead(*use); }))
         continue;
       SmallVector<Value> parts;
-      for (auto &piece : made)
-        parts.push_back(piece.lookup(result));
+      for (auto &chunk : made)
+        parts.push_back(chunk.lookup(result));
       Value joined = create<ConcatOp>(builder, op->getLoc(), parts, /*axis=*/0).getY();
       if (chain.ruleOf(op)->results == RowResults::Reduced)
         joined = overRows(builder, op, joined);
@@ -225,7 +225,7 @@ private:
     }
   }
 
-  /// Removes an op that pieces have replaced, whose readers are gone.
+  /// Removes an op that chunks have replaced, whose readers are gone.
   static void erase(Operation *op) {
     for (Value result : op->getResults())
       for (Operation *reshape : llvm::make_early_inc_range(result.getUsers()))
@@ -234,14 +234,14 @@ private:
   }
 
   RowChain &chain;
-  SmallVector<Piece> cuts;
+  SmallVector<Chunk> chunks;
   Phase phase = Phase::Forward;
   llvm::DenseMap<OpOperand *, Value> roots;             ///< what the chain's ops read, as given
-  std::vector<llvm::DenseMap<Value, Value>> made;       ///< by piece, what it has of a whole value
+  std::vector<llvm::DenseMap<Value, Value>> made;       ///< by chunk, what it has of a whole value
   llvm::DenseMap<Value, Value> sums;                    ///< so far
   llvm::DenseMap<std::pair<Value, Type>, Value> wholes; ///< what slices are of, by root and shape
   llvm::DenseMap<std::pair<Value, Type>, Value>
-      slices; ///< of the piece at work, and its own under other shapes
+      slices; ///< of the chunk at work, and its own under other shapes
 };
 
 /// The last op behind `update` that reads `state`, whose old value the update replaces, views included;
@@ -260,7 +260,7 @@ Operation *lastReader(Operation *update, Value state, Operation *last) {
   return last;
 }
 
-/// Moves updates behind what reads the state that they replace: pieces may read it later than the
+/// Moves updates behind what reads the state that they replace: chunks may read it later than the
 /// whole did, where the sums that an update waits for are of an earlier stage.
 void moveUpdatesBehindReaders(func::FuncOp graph) {
   for (Operation &op : llvm::make_early_inc_range(graph.getOps())) {
@@ -276,28 +276,28 @@ void moveUpdatesBehindReaders(func::FuncOp graph) {
   }
 }
 
-//===-- --stow-cut-rows ----------------------------------------------------------------------===//
+//===-- --stow-chunk-rows ----------------------------------------------------------------------===//
 
-struct CutRowsPass : impl::CutRowsPassBase<CutRowsPass> {
-  using CutRowsPassBase::CutRowsPassBase;
+struct ChunkRowsPass : impl::ChunkRowsPassBase<ChunkRowsPass> {
+  using ChunkRowsPassBase::ChunkRowsPassBase;
 
   void runOnOperation() override {
-    if (lossPieces > 1 && cutAll(findHeads, lossPieces, /*inEvaluation=*/true) == 0)
+    if (lossChunks > 1 && chunkAll(findHeads, lossChunks, /*inEvaluation=*/true) == 0)
       getOperation().emitWarning()
-          << "no head runs in " << int64_t(lossPieces)
-          << " pieces: expected a product of 2 or more rows, wider than what it reads, which the "
+          << "no head runs in " << int64_t(lossChunks)
+          << " chunks: expected a product of 2 or more rows, wider than what it reads, which the "
              "loss alone reads and reduces to a few numbers a row; the step stays as it is";
-    if (pieces > 1 && cutAll(findChains, pieces, /*inEvaluation=*/false) == 0)
+    if (rowChunks > 1 && chunkAll(findChains, rowChunks, /*inEvaluation=*/false) == 0)
       getOperation().emitWarning()
-          << "nothing but a head runs in " << int64_t(pieces)
-          << " pieces of rows: expected elementwise ops between two products that are wider than "
+          << "nothing but a head runs in " << int64_t(rowChunks)
+          << " chunks of rows: expected elementwise ops between two products that are wider than "
              "what the products have on their other side and than their weights' gradients; the "
              "step stays as it is";
   }
 
-  /// The number of chains of the step that were cut. An evaluation whose outputs are reduced rows, as a loss of the model's
+  /// The number of chains of the step that run in chunks now. An evaluation whose outputs are reduced rows, as a loss of the model's
   /// own, has the step's heads without their backward.
-  template <typename Find> int64_t cutAll(Find find, int64_t count, bool inEvaluation) {
+  template <typename Find> int64_t chunkAll(Find find, int64_t count, bool inEvaluation) {
     int64_t found = 0;
     for (auto graph : getOperation().getOps<func::FuncOp>()) {
       const bool isStep = isStepGraph(graph);
@@ -305,7 +305,7 @@ struct CutRowsPass : impl::CutRowsPassBase<CutRowsPass> {
         continue;
       std::vector<RowChain> chains = find(graph);
       for (RowChain &chain : chains)
-        ChainCut(chain, count).run();
+        ChunkedChain(chain, count).run();
       if (isStep && !chains.empty())
         moveUpdatesBehindReaders(graph);
       found += isStep ? static_cast<int64_t>(chains.size()) : 0;

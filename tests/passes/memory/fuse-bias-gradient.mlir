@@ -1,4 +1,4 @@
-// RUN: stowage-opt %s --target=cuda:h100 --stow-sum-factors --stow-verify-placed --split-input-file | FileCheck %s
+// RUN: stowage-opt %s --target=cuda:h100 --stow-fuse-bias-gradient --stow-verify-placed --split-input-file | FileCheck %s
 
 // Tests that the bias's gradient is summed by the product that reads dy for the weight's, without scratch of its own, and that
 // the bias's update, which stood between, waits. Every byte stays where it is; the arena of 1024:
