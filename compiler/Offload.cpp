@@ -83,17 +83,19 @@ void addOffloadFlags(CommandLine &line, OffloadOptions &options) {
              "computed again: a "
              "folder on a disk (default: none)",
              [&](const std::string &text) { options.folder = text == "none" ? "" : text; });
-  line.value("offload-state", "none|optimizer|auto",
+  line.value("offload-state", "none|optimizer|frozen|all|auto",
              "what lies in --offload from step to step: what the optimizer keeps, fetched for its "
-             "update and sent back; auto: as little of it as fits the budget, the largest first "
-             "(default: none)",
+             "update and sent back; frozen weights, fetched where they are read; both; auto: as "
+             "little of both as fits the budget, the largest first (default: none)",
              [&](const std::string &text) {
-               if (text != "none" && text != "optimizer" && text != "auto")
+               const bool isKind = text == "optimizer" || text == "frozen" || text == "all";
+               if (!isKind && text != "none" && text != "auto")
                  throw Error::badInput("--offload-state=" + text +
-                                       ": expected none, optimizer or auto");
-               options.statePercent = text == "none"        ? std::optional<int64_t>(0)
-                                      : text == "optimizer" ? std::optional<int64_t>(100)
-                                                            : std::nullopt;
+                                       ": expected none, optimizer, frozen, all or auto");
+               options.stateKinds = isKind ? text : "all";
+               options.statePercent = text == "none" ? std::optional<int64_t>(0)
+                                      : isKind       ? std::optional<int64_t>(100)
+                                                     : std::nullopt;
              });
   line.value("offload-bandwidth", "OUT,IN",
              "gigabytes a second that copies to and from --offload are taken to pass, and perhaps "

@@ -16,8 +16,9 @@ struct OffloadOptions {
   /// The two directions as --offload-bandwidth has them; absent: as the folder is measured.
   std::optional<SlowMemory> speed;
   std::optional<Bytes> capacity; ///< absent: what is free in the folder
-  /// Of the optimizer's state so much lies there from step to step; absent: as little as the budget needs.
+  /// Of such state so much lies there from step to step; absent: as little as the budget needs.
   std::optional<int64_t> statePercent = 0;
+  std::string stateKinds = "all"; ///< as stow-send-states has them
   /// What plans are weighed with, once it was asked for: of these options and all copies of them.
   std::shared_ptr<std::optional<SlowMemory>> known = std::make_shared<std::optional<SlowMemory>>();
 

@@ -3,7 +3,9 @@
 #include "compiler/Pipeline.h"
 #include "ir/Joining.h"
 #include "ir/StepGraphs.h"
+#include "ir/StowOffloadOps.h"
 #include "ir/StowShapeOps.h"
+#include "passes/memory/SendStates.h"
 #include "passes/microbatch/SampleParts.h"
 #include "passes/plan/Shapes.h"
 #include "runtime/base/Error.h"
@@ -70,14 +72,16 @@ bool matchState(func::FuncOp graph, func::FuncOp prepared) {
     if (found == known.end())
       return false;
     const unsigned its = found->second;
+    const RankedTensorType away = slowStateOf(prepared.getArgument(its));
     RankedTensorType type =
-        withoutLayout(cast<RankedTensorType>(prepared.getArgument(its).getType()));
+        withoutLayout(away ? away : cast<RankedTensorType>(prepared.getArgument(its).getType()));
     if (graph.getArgument(i).getType() != type &&
         !takeBeginning(graph, i, type, prepared.getArgAttrDict(its)))
       return false;
     if (!isSameInit(graph.getArgAttr(i, kInitAttr), prepared.getArgAttr(its, kInitAttr)))
       return false;
     graph.setArgAttrs(i, prepared.getArgAttrDict(its));
+    graph.removeArgAttr(i, kSlowStateAttr); // until its fetches are made
   }
   return true;
 }
@@ -143,7 +147,13 @@ public:
         graph.setResultAttr(index, kJoiningAttr, StringAttr::get(&context, nameOf(joining)));
     OwningOpRef<ModuleOp> module = withoutStep(prepared);
     replaceEvaluation(graph, *module);
+    // Layouts are those of all graphs: frozen weights leave for slow memory behind them.
+    for (auto other : module->getOps<func::FuncOp>())
+      withFrozenInArena(other);
     addKernels(*module, backend.target());
+    for (auto other : module->getOps<func::FuncOp>())
+      if (!fetchFrozenLike(prepared.lookupSymbol<func::FuncOp>(other.getSymName()), other))
+        return nullptr;
     return hasSameLayouts(findGraph(*module, Role::Eval), whole) ? std::move(module) : nullptr;
   }
 

@@ -285,23 +285,35 @@ void addDeviceNote(ModuleOp module, const Backend &backend) {
     addNote(module, note);
 }
 
-/// Lets so much of the optimizer's state lie in slow memory. Throws Error(BadInput) where that has no room for it.
+/// Why nothing of the state that --offload-state names travels.
+std::string whyNothingTravels(const std::string &kinds) {
+  const std::string optimizer = "of the optimizer's state no tensor is in f32, row-major, of 4096 "
+                                "bytes or more, and updated by one op",
+                    frozen = "no frozen weight is row-major and of 4096 bytes or more";
+  return "--offload-state: nothing travels: " + (kinds == "optimizer" ? optimizer
+                                                 : kinds == "frozen"  ? frozen
+                                                                      : optimizer + "; " + frozen);
+}
+
+/// Lets so much of the state lie in slow memory. Throws Error(BadInput) where that has no room for it.
 void sendStates(ModuleOp module, int64_t percent, const CompileOptions &options) {
   SendStatesPassOptions send;
   send.percent = percent;
+  send.kinds = options.offload.stateKinds;
   runStage(module, "order",
            [&](PassManager &manager) { manager.addPass(createSendStatesPass(send)); });
   Bytes needed = 0;
+  llvm::DenseSet<Attribute> known; // names: of several graphs
   for (auto graph : module.getOps<func::FuncOp>())
     for (BlockArgument argument : graph.getArguments())
-      if (RankedTensorType type = slowStateOf(argument))
+      if (RankedTensorType type = slowStateOf(argument);
+          type && known.insert(graph.getArgAttr(argument.getArgNumber(), kNameAttr)).second)
         needed += alignUp(storedBytesOf(type), kSlowAlignment);
   if (needed == 0 && options.offload.statePercent == 100)
-    addNote(module, "nothing of the optimizer's state travels: no tensor of it is in f32, "
-                    "row-major, of 4096 bytes or more, and updated by one op");
+    addNote(module, whyNothingTravels(options.offload.stateKinds));
   const std::optional<SlowMemory> slow = slowMemoryOf(options.offload);
   if (slow && needed > slow->capacity)
-    throw Error::badInput(absl::StrCat("--offload-state: the optimizer's state takes ",
+    throw Error::badInput(absl::StrCat("--offload-state: the state takes ",
                                        formatBytesExact(needed), " of slow memory, and there are ",
                                        formatBytesExact(slow->capacity),
                                        "; name a folder with more room, or leave it out"));
@@ -371,7 +383,8 @@ void refuseOpenAxes(const StepVariant &variant) {
   if (!variant.eightBitPercent)
     throw Error::badInput("--optimizer-state=auto is decided for one plan; give f32 or 8bit");
   if (!variant.awayPercent)
-    throw Error::badInput("--offload-state=auto is decided for one plan; give none or optimizer");
+    throw Error::badInput("--offload-state=auto is decided for one plan; give none, optimizer, "
+                          "frozen or all");
   if (variant.lossChunks == kAny || variant.rowChunks == kAny)
     throw Error::badInput(std::string(variant.lossChunks == kAny ? "--loss" : "--row") +
                           "-chunks=auto is decided for one plan; give a number of chunks");

@@ -1,4 +1,6 @@
 #include "ir/StowOffloadOps.h"
+
+#include "ir/Graphs.h"
 #include "ir/OpGroup.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -29,6 +31,13 @@ RankedTensorType slowStateOf(Value token) {
   auto type =
       graph ? graph.getArgAttrOfType<TypeAttr>(argument.getArgNumber(), kSlowStateAttr) : nullptr;
   return type ? dyn_cast<RankedTensorType>(type.getValue()) : RankedTensorType();
+}
+
+bool isFrozenInSlowMemory(Value token) {
+  auto argument = dyn_cast<BlockArgument>(token);
+  return argument && slowStateOf(token) &&
+         kindOfArgument(cast<func::FuncOp>(argument.getOwner()->getParentOp()),
+                        argument.getArgNumber()) == ArgumentKind::Frozen;
 }
 
 bool fetchesState(Operation *op) {

@@ -9,18 +9,18 @@ include "ir/StowBase.td"
 // (stow.slow_state on the argument) is a token as well; the one of the copy out that replaces it is returned.
 def Stow_CopyToken : StaticShapeTensorOf<[I8]>;
 
-// Copies and awaits are commands, but no arithmetic: none may run twice, or be left out because nothing reads it. An evaluation keeps
-// nothing for a backward, so that only training has them.
+// Copies and awaits are commands, but no arithmetic: none may run twice as a computation does, or be left out because nothing reads it. An evaluation
+// keeps nothing for a backward and changes no state, so that only training copies out; both fetch frozen weights.
 class Stow_CopyOp<string mnemonic, list<Trait> traits = []>
     : Op<Stow_Dialect, mnemonic,
          !listconcat(traits,
                      [DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops", "getBytesMoved"]>,
-                      Stow_PrecisionInterface, Stow_OfTraining, Stow_NotRecomputable])> {
+                      Stow_PrecisionInterface, Stow_NotRecomputable])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
-def Stow_CopyOutOp : Stow_CopyOp<"copy_out"> {
+def Stow_CopyOutOp : Stow_CopyOp<"copy_out", [Stow_OfTraining]> {
   let summary = "Start a copy into slow memory";
   let description = [{
     From here to its one await nothing writes x, which may be read. `stow.slow_offset` (stow-pack-buffers) says where its bytes lie in
@@ -33,7 +33,7 @@ def Stow_CopyOutOp : Stow_CopyOp<"copy_out"> {
   let results = (outs Stow_CopyToken:$token);
 }
 
-def Stow_AwaitOutOp : Stow_CopyOp<"await_out"> {
+def Stow_AwaitOutOp : Stow_CopyOp<"await_out", [Stow_OfTraining]> {
   let summary = "Wait until a copy into slow memory has ended";
   let description = [{
     What lies behind it may overwrite x. C1: token is that of a copy out of x.

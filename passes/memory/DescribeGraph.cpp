@@ -124,7 +124,7 @@ private:
     Bytes slow = 0;
     for (Bytes here : change)
       copies.slowPeakBytes = std::max(copies.slowPeakBytes, slow += here);
-    if (copies.bytesOut > 0)
+    if (copies.bytesOut + copies.bytesIn > 0)
       plan.copies = copies;
   }
 
@@ -249,7 +249,10 @@ private:
       if (auto out = value.getDefiningOp<CopyOutOp>())
         return absl::StrCat("stands for ", copiedBytes(out), " bytes in slow memory");
       if (Operation *op = value.getDefiningOp(); op && fetchesState(op))
-        return "state fetched from slow memory, updated and sent back";
+        return isFrozenInSlowMemory(op->getOperand(0))
+                   ? "frozen weight fetched from slow memory, until its last reader before it is "
+                     "fetched again"
+                   : "state fetched from slow memory, updated and sent back";
       if (value.getDefiningOp<CopyInOp>())
         return "fetched from slow memory instead of kept";
       if (llvm::any_of(value.getUsers(), llvm::IsaPred<CopyOutOp>))

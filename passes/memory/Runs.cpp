@@ -47,8 +47,8 @@ private:
   Value firstOf(Value value) const {
     while (auto await = value.getDefiningOp<AwaitInOp>()) {
       CopyOutOp out = copyOutOf(await.getToken());
-      if (!out) // state
-        break;
+      if (!out) // state, which is the same each time
+        return await.getToken();
       value = out.getX();
     }
     auto result = dyn_cast<OpResult>(value);

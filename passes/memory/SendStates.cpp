@@ -1,8 +1,12 @@
-// What an optimizer keeps, in slow memory: fetched for its update, and sent behind it.
+// State in slow memory: what an optimizer keeps is fetched for its update and sent behind it, frozen weights are fetched.
+#include "passes/memory/SendStates.h"
+
 #include "ir/StowOffloadOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "runtime/format/SlowCopies.h"
+
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
@@ -12,57 +16,121 @@ namespace stow {
 
 namespace {
 
-/// A state tensor, the op that updates it, its new value, and the number of the result that returns it.
-struct State {
+/// A graph's argument, and, of what an optimizer keeps, the op that updates it, its new value, and the number of the result that
+/// returns it.
+struct Use {
+  func::FuncOp graph;
   BlockArgument argument;
   Operation *update = nullptr;
   OpResult value;
   unsigned returned = 0;
-  Bytes bytes = 0;
 };
 
-/// The state that `argument` is, where one op alone reads it and computes its new value, which nothing else reads.
-std::optional<State> stateOf(func::FuncOp graph, BlockArgument argument) {
-  const unsigned index = argument.getArgNumber();
-  if (kindOfArgument(graph, index) != ArgumentKind::Optimizer || !argument.hasOneUse() ||
-      !layoutOf(argument.getType()).isRowMajor())
+/// A state tensor of all graphs.
+struct State {
+  Bytes bytes = 0;
+  bool mayTravel = true;
+  SmallVector<Use> uses;
+};
+
+/// Where one op alone reads `argument` and computes its new value, which nothing else reads.
+std::optional<Use> updateOf(func::FuncOp graph, BlockArgument argument) {
+  if (!argument.hasOneUse())
     return std::nullopt;
-  State state = {argument, *argument.user_begin(), {}, 0, storedBytesOf(argument.getType())};
-  if (state.bytes < kSlowAlignment)
-    return std::nullopt;
-  const Attribute name = graph.getArgAttr(index, kNameAttr);
+  Use use = {graph, argument, *argument.user_begin(), {}, 0};
+  const Attribute name = graph.getArgAttr(argument.getArgNumber(), kNameAttr);
   for (OpOperand &returned : graph.front().getTerminator()->getOpOperands())
     if (graph.getResultAttr(returned.getOperandNumber(), kStateAttr) == name) {
-      state.value = dyn_cast<OpResult>(returned.get());
-      state.returned = returned.getOperandNumber();
+      use.value = dyn_cast<OpResult>(returned.get());
+      use.returned = returned.getOperandNumber();
     }
-  const bool isUpdate = state.value && state.value.getOwner() == state.update &&
-                        state.value.hasOneUse() && state.value.getType() == argument.getType();
-  return isUpdate ? std::optional(state) : std::nullopt;
+  const bool isUpdate = use.value && use.value.getOwner() == use.update && use.value.hasOneUse() &&
+                        use.value.getType() == argument.getType();
+  return isUpdate ? std::optional(use) : std::nullopt;
 }
 
-void send(func::FuncOp graph, const State &state) {
-  OpBuilder builder(state.update);
-  const Location at = state.argument.getLoc();
-  const auto type = cast<RankedTensorType>(state.argument.getType());
-  BlockArgument token = state.argument;
-  token.setType(copyTokenType(builder.getContext()));
+bool mayLieInSlowMemory(BlockArgument argument) {
+  return layoutOf(argument.getType()).isRowMajor() &&
+         storedBytesOf(argument.getType()) >= kSlowAlignment;
+}
+
+bool isReturned(Value value) {
+  return llvm::any_of(value.getUsers(),
+                      [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
+}
+
+/// How `argument`, state of `kind`, travels in `graph`, if it may.
+std::optional<Use> useOf(func::FuncOp graph, BlockArgument argument, ArgumentKind kind) {
+  if (!mayLieInSlowMemory(argument))
+    return std::nullopt;
+  if (kind == ArgumentKind::Optimizer)
+    return updateOf(graph, argument);
+  return isReturned(argument) ? std::nullopt : std::optional(Use{graph, argument, {}, {}, 0});
+}
+
+void setTypes(func::FuncOp graph) {
+  graph.setFunctionType(
+      FunctionType::get(graph.getContext(), graph.front().getArgumentTypes(),
+                        graph.front().getTerminator()->getNumOperands() == graph.getNumResults()
+                            ? TypeRange(graph.front().getTerminator()->getOperandTypes())
+                            : TypeRange(graph.getResultTypes())));
+}
+
+/// Moves views of `value` to where they are read, so that it need not be there before.
+void sinkViews(Value value) {
+  for (Operation *user : llvm::to_vector(value.getUsers())) {
+    if (!launchesNothing(user) || user->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    for (Value view : user->getResults())
+      sinkViews(view);
+    Operation *first = nullptr;
+    for (Operation *reader : user->getUsers())
+      if (!first || reader->isBeforeInBlock(first))
+        first = reader;
+    if (first)
+      user->moveBefore(first);
+  }
+}
+
+/// A copy in of the state behind `token` and its await, in front of `reader`: what it brings.
+Value fetch(BlockArgument token, RankedTensorType type, Operation *reader) {
+  OpBuilder builder(reader);
+  auto in = CopyInOp::create(builder, token.getLoc(), type, token);
+  auto there = AwaitInOp::create(builder, token.getLoc(), type, token, in.getComing());
+  for (Operation *op : {in.getOperation(), there.getOperation()})
+    setPhase(op, phaseOf(reader));
+  return there.getY();
+}
+
+void send(const Use &use) {
+  const auto type = cast<RankedTensorType>(use.argument.getType());
+  BlockArgument token = use.argument;
+  func::FuncOp graph = use.graph;
+  if (!use.update)
+    sinkViews(token);
+  Operation *first = use.update;
+  for (Operation *reader : token.getUsers())
+    if (!first || reader->isBeforeInBlock(first))
+      first = reader;
+  const SmallVector<OpOperand *> reads =
+      llvm::map_to_vector(token.getUses(), [](OpOperand &read) { return &read; });
+  token.setType(copyTokenType(graph.getContext()));
   graph.setArgAttr(token.getArgNumber(), kSlowStateAttr, TypeAttr::get(type));
-  auto in = CopyInOp::create(builder, at, type, token);
-  auto there = AwaitInOp::create(builder, at, type, token, in.getComing());
-  for (OpOperand &operand : state.update->getOpOperands())
-    if (operand.get() == token)
-      operand.set(there.getY());
-  builder.setInsertionPointAfter(state.update);
-  auto out = CopyOutOp::create(builder, at, token.getType(), state.value);
-  auto sent = AwaitOutOp::create(builder, at, out.getToken(), state.value);
-  for (Operation *op :
-       {in.getOperation(), there.getOperation(), out.getOperation(), sent.getOperation()})
-    setPhase(op, phaseOf(state.update));
-  Operation *terminator = graph.front().getTerminator();
-  terminator->setOperand(state.returned, out.getToken());
-  graph.setFunctionType(FunctionType::get(graph.getContext(), graph.front().getArgumentTypes(),
-                                          terminator->getOperandTypes()));
+  if (first) {
+    const Value there = fetch(token, type, first);
+    for (OpOperand *read : reads)
+      read->set(there);
+  }
+  if (use.update) {
+    OpBuilder builder(use.update->getContext());
+    builder.setInsertionPointAfter(use.update);
+    auto out = CopyOutOp::create(builder, token.getLoc(), token.getType(), use.value);
+    auto sent = AwaitOutOp::create(builder, token.getLoc(), out.getToken(), use.value);
+    for (Operation *op : {out.getOperation(), sent.getOperation()})
+      setPhase(op, phaseOf(use.update));
+    graph.front().getTerminator()->setOperand(use.returned, out.getToken());
+  }
+  setTypes(graph);
 }
 
 //===-- --stow-send-states -------------------------------------------------------------------===//
@@ -75,25 +143,79 @@ struct SendStatesPass : impl::SendStatesPassBase<SendStatesPass> {
       getOperation().emitError() << "percent is " << int64_t(percent) << "; expected 0 to 100";
       return signalPassFailure();
     }
-    for (auto graph : getOperation().getOps<func::FuncOp>()) {
-      SmallVector<State> states;
-      Bytes all = 0, taken = 0;
-      for (BlockArgument argument : graph.getArguments())
-        if (auto state = stateOf(graph, argument)) {
-          all += state->bytes;
-          states.push_back(*state);
-        }
-      llvm::stable_sort(states, [](const State &a, const State &b) { return a.bytes > b.bytes; });
-      for (const State &state : states) {
-        if (static_cast<double>(taken) * 100 >=
-            static_cast<double>(all) * static_cast<double>(percent))
-          break;
-        taken += state.bytes;
-        send(graph, state);
-      }
+    if (kinds != "optimizer" && kinds != "frozen" && kinds != "all") {
+      getOperation().emitError() << "kinds is \"" << kinds
+                                 << "\"; expected optimizer, frozen or all";
+      return signalPassFailure();
     }
+    llvm::MapVector<Attribute, State> states = stateOfModule();
+    states.remove_if([](const auto &known) { return !known.second.mayTravel; });
+    Bytes all = 0, taken = 0;
+    for (const auto &[name, state] : states)
+      all += state.bytes;
+    auto ordered = states.takeVector();
+    llvm::stable_sort(ordered,
+                      [](const auto &a, const auto &b) { return a.second.bytes > b.second.bytes; });
+    for (const auto &[name, state] : ordered) {
+      if (static_cast<double>(taken) * 100 >=
+          static_cast<double>(all) * static_cast<double>(percent))
+        break;
+      taken += state.bytes;
+      llvm::for_each(state.uses, send);
+    }
+  }
+
+private:
+  bool isOfKinds(std::optional<ArgumentKind> kind) const {
+    return (kind == ArgumentKind::Optimizer && kinds != "frozen") ||
+           (kind == ArgumentKind::Frozen && kinds != "optimizer");
+  }
+
+  /// Of the kinds that are asked for, by name.
+  llvm::MapVector<Attribute, State> stateOfModule() {
+    llvm::MapVector<Attribute, State> states;
+    for (auto graph : getOperation().getOps<func::FuncOp>())
+      for (BlockArgument argument : graph.getArguments()) {
+        const auto kind = kindOfArgument(graph, argument.getArgNumber());
+        if (!isOfKinds(kind))
+          continue;
+        State &state = states[graph.getArgAttr(argument.getArgNumber(), kNameAttr)];
+        state.bytes = storedBytesOf(argument.getType());
+        if (auto use = useOf(graph, argument, *kind))
+          state.uses.push_back(*use);
+        else
+          state.mayTravel = false;
+      }
+    return states;
   }
 };
 
 } // namespace
+
+bool fetchFrozenLike(func::FuncOp like, func::FuncOp graph) {
+  llvm::DenseMap<Attribute, Type> away;
+  for (BlockArgument argument : like.getArguments())
+    if (RankedTensorType type = slowStateOf(argument))
+      away[like.getArgAttr(argument.getArgNumber(), kNameAttr)] = type;
+  for (BlockArgument argument : graph.getArguments()) {
+    auto known = away.find(graph.getArgAttr(argument.getArgNumber(), kNameAttr));
+    if (known == away.end())
+      continue;
+    const auto use = useOf(graph, argument, ArgumentKind::Frozen);
+    if (!use || argument.getType() != known->second)
+      return false;
+    send(*use);
+  }
+  return true;
+}
+
+void withFrozenInArena(func::FuncOp graph) {
+  for (BlockArgument argument : graph.getArguments())
+    if (isFrozenInSlowMemory(argument)) {
+      argument.setType(slowStateOf(argument));
+      graph.removeArgAttr(argument.getArgNumber(), kSlowStateAttr);
+    }
+  setTypes(graph);
+}
+
 } // namespace stow

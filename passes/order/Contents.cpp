@@ -1,5 +1,6 @@
 #include "passes/order/Contents.h"
 
+#include "ir/StowOffloadOps.h"
 #include "ir/StowShapeOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -235,8 +236,19 @@ void Contents::define(Operation &op) {
     contents[op.getResult(0)] = std::move(content);
     return;
   }
+  if (auto in = dyn_cast<CopyInOp>(op); in && isFrozenInSlowMemory(in.getToken()))
+    return; // its await stands for both
   if (const Sharings parts = partsOf(&op); defineSlices(op, parts) || defineJoined(op, parts))
     return;
+  auto await = dyn_cast<AwaitInOp>(op);
+  if (await && isFrozenInSlowMemory(await.getToken())) { // a fetch, which may run again
+    Launch &fetch = launch(op, 0);
+    fetch.isRecomputable = true;
+    const RootId id = addRoot(await.getY());
+    contents[await.getY()] = {{id, 0, roots[id].size}};
+    fetch.writes.push_back(id);
+    return;
+  }
   Launch &launched = launch(op, costs.costOf(&op));
   launched.reads.assign(op.operand_begin(), op.operand_end());
   for (OpResult result : op.getResults()) {

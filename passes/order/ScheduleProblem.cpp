@@ -116,7 +116,7 @@ private:
   }
 
   /// A copy in and its await are one op of the lane in, which makes what the await hands on; a copy out and its await one of the
-  /// lane out. In plain schedules they cost what the copy takes.
+  /// lane out. In plain schedules they cost what the copy takes. What is frozen may be fetched again.
   void addCopyOfState(Operation &op) {
     auto await = dyn_cast<AwaitInOp>(op);
     auto out = dyn_cast<CopyOutOp>(op);
@@ -125,7 +125,7 @@ private:
     schedule::Op scheduled;
     scheduled.name = op.getName().getStringRef().str();
     scheduled.lane = await ? schedule::OpLane::In : schedule::OpLane::Out;
-    scheduled.recomputable = false;
+    scheduled.recomputable = await && isFrozenInSlowMemory(await.getToken());
     const Bytes bytes = storedBytesOf(await ? await.getY().getType() : out.getX().getType());
     const schedule::Cost cost =
         costs.slow ? SlowMemory::durationOf(await ? costs.slow->in : costs.slow->out, bytes) : 0;
@@ -317,13 +317,17 @@ private:
   void arrive(Operation *await) {
     Operation *in = operands[await][1].getDefiningOp();
     Operation *instance = place(await, {operands[await][0], current.lookup(in->getResult(0))});
+    if (instance != await)
+      setPhase(instance, phase);
     current[await->getResult(0)] = instance->getResult(0);
   }
 
   void execute(Operation *op, unsigned alternative) {
     if (auto await = dyn_cast<AwaitInOp>(op)) { // a fetch of state begins
-      Operation *in = operands[op][1].getDefiningOp();
-      current[in->getResult(0)] = place(in, operands[in])->getResult(0);
+      Operation *in = operands[op][1].getDefiningOp(), *instance = place(in, operands[in]);
+      if (instance != in) // again
+        setPhase(instance, phase);
+      current[in->getResult(0)] = instance->getResult(0);
       return;
     }
     SmallVector<Value> inputs =

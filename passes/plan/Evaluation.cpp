@@ -191,10 +191,7 @@ StepChoice EvaluationPlanner::joined(StepChoice choice, const Placed &evaluation
                             "\" lies");
   replaceEvaluation(findGraph(other, Role::Eval), step);
   Builder builder(step);
-  for (StringRef bytes :
-       {StringRef(kArenaBytesAttr), StringRef(kLowerBoundAttr), StringRef(kLogicalBoundAttr)})
-    step->setAttr(bytes, builder.getI64IntegerAttr(
-                             std::max(bytesAttr(step, bytes), bytesAttr(other, bytes))));
+  takeLargerBytes(other, step);
   choice.arenaBytes = std::max(choice.arenaBytes, evaluation.arenaBytes);
   if (evaluation.size != whole->size) {
     SmallVector<Attribute> notes;

@@ -13,10 +13,12 @@
 namespace stow {
 
 schedule::Lanes lanesOf(const StepProblem &step, const SlowMemory &slow) {
-  Bytes ofState = 0; // every state that travels is sent once
+  Bytes ofState = 0; // every state that travels is sent once, or may be fetched at will
   for (const schedule::Op &op : step.problem.ops)
     if (op.lane == schedule::OpLane::Out)
       ofState += alignUp(step.problem.sizeOf(op.inputs.front()), kSlowAlignment);
+    else if (op.lane == schedule::OpLane::In && op.recomputable)
+      ofState += alignUp(step.problem.sizeOf(op.outputs.front()), kSlowAlignment);
   return {slow.out, slow.in, std::max<Bytes>(slow.capacity - ofState, 0), stayingStorages(step)};
 }
 

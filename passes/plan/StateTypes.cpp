@@ -1,4 +1,4 @@
-// How much of what the optimizer keeps is in 8 bits, and how much lies in slow memory.
+// How much of what the optimizer keeps is in 8 bits, and how much of state lies in slow memory.
 #include "passes/plan/Question.h"
 
 namespace stow {

@@ -25,7 +25,7 @@ struct StepVariant {
   Precision precision = Precision::F32;
   /// Of the optimizer's state that may be stored in 8 bits, the largest tensors first, so much is; absent: open.
   std::optional<int64_t> eightBitPercent = 0;
-  /// Of the optimizer's state, the largest tensors first, so much lies in slow memory; absent: open.
+  /// Of the state that may lie in slow memory, the largest tensors first, so much does; absent: open.
   std::optional<int64_t> awayPercent = 0;
   std::vector<std::string>
       wideNodes; ///< patterns of the nodes of a step in 16 bits that stay in f32

@@ -284,7 +284,7 @@ double recomputedFractionOf(const Plan &plan) {
   // What runs once takes step / (1 + extra). Whole nanoseconds, so that waits alone leave exactly nothing.
   const double extra = plan.stepSeconds - plan.stepSeconds / (1 + plan.extraTimeFraction);
   const double again = std::round((extra - waits) * 1e9);
-  return std::max(again, 0.0) / 1e9 / (plan.stepSeconds - extra);
+  return std::max(0.0, again) / 1e9 / (plan.stepSeconds - extra);
 }
 
 std::string describeCopies(const Plan &plan) {

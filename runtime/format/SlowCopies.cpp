@@ -183,8 +183,8 @@ std::vector<SlowState> slowStateOf(const Program &program) {
       continue;
     const SlowState state = {name, i, place.offset - begin, bytes};
     const std::string title = concat("state '", name, "' in slow memory: ");
-    if (!place.layout.isRowMajor() || quantized)
-      throw Error::badInput(title + "expected a row-major tensor that is not quantized");
+    if (!place.layout.isRowMajor())
+      throw Error::badInput(title + "expected a row-major tensor");
     if (state.slowOffset % kSlowAlignment != 0)
       throw Error::badInput(concat(title, "expected a multiple of ", kSlowAlignment,
                                    " from the begin of slow memory, found ", state.slowOffset));

@@ -230,20 +230,31 @@ void require(const std::string &value, const char *flag) {
     throw Error::badInput("--" + std::string(flag) + "=FILE is missing");
 }
 
-/// Whether the evaluation itself needs slow memory.
-bool travelsInEvaluation(const Program &program) {
-  return std::ranges::any_of(program.graphs, [](const GraphProgram &graph) {
-    return graph.role == GraphRole::Eval && std::ranges::any_of(graph.commands, isOfCopy);
+/// Whether the evaluation fetches `state`.
+bool fetches(const Program &program, const SlowState &state) {
+  return std::ranges::any_of(program.graphs, [&](const GraphProgram &graph) {
+    return graph.role == GraphRole::Eval &&
+           std::ranges::any_of(graph.commands, [&](const Command &command) {
+             return command.op == CommandOp::CopyIn &&
+                    command.ints.at("slow_offset").front() == state.slowOffset;
+           });
   });
 }
 
-/// The program without what only training takes: a folder for what travels there, and state that lies there.
-Program withoutTravel(Program program) {
-  const std::vector<SlowState> away = slowStateOf(program);
-  std::erase_if(program.state, [&](const StateTensor &state) {
-    return std::ranges::find(away, state.name, &SlowState::name) != away.end();
+/// The program without what only training takes: what travels there, and state that lies in slow memory and is not fetched by the
+/// evaluation, which needs as much of slow memory as its own state reaches to.
+Program forEvaluation(Program program) {
+  std::vector<SlowState> unread = slowStateOf(program);
+  Bytes slowBytes = 0;
+  std::erase_if(unread, [&](const SlowState &state) {
+    const bool isRead = fetches(program, state);
+    slowBytes = std::max(slowBytes, isRead ? state.slowEnd() : 0);
+    return isRead;
   });
-  program.slowBytes = 0;
+  std::erase_if(program.state, [&](const StateTensor &state) {
+    return std::ranges::find(unread, state.name, &SlowState::name) != unread.end();
+  });
+  program.slowBytes = slowBytes;
   for (GraphProgram &graph : program.graphs)
     if (graph.role != GraphRole::Eval)
       graph.commands.clear();
@@ -254,8 +265,8 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
   require(options.data, "data");
   if (!options.trained)
     require(options.weights.value_or(""), "weights");
-  const bool isStill = given.slowBytes > 0 && !travelsInEvaluation(given);
-  const Program program = isStill ? withoutTravel(given) : given;
+  const Program program = given.slowBytes > 0 ? forEvaluation(given) : given;
+  const bool isStill = given.slowBytes > 0 && program.slowBytes == 0;
   ArrayFile file(options.data);
   const GraphProgram &graph = program.graphs[stepGraphIndex(program)];
   // Named arrays are meant as they are; otherwise the test arrays come first.

@@ -242,11 +242,16 @@ struct Executor::Impl {
     const QuantizedTensor &tensor = *state.quantized;
     BlockQuantizer quantizer(tensor.scheme, elementCount(tensor.shape));
     const Bytes codeBytes = quantizer.codeBytes();
-    const Bytes most =
-        std::min(codePieceBytes, device->stagingBytes() / kQuantizedBlock * kQuantizedBlock);
+    const Bytes most = std::min(codePieceBytes, device->transferBytes(state.place.offset) /
+                                                    kQuantizedBlock * kQuantizedBlock);
+    // The last codes wait for what lies behind them: slow memory takes whole pieces.
+    const Bytes waiting = (codeBytes - 1) / most * most;
+    std::vector<char> last(static_cast<size_t>(codeBytes - waiting));
     for (Bytes first = 0; first < codeBytes; first += most) {
       const Bytes count = std::min(most, codeBytes - first);
-      TensorUpload upload(*device, {state.place.offset + first, DType::U8, {count}, {}});
+      std::optional<TensorUpload> upload;
+      if (first < waiting)
+        upload.emplace(*device, Operand{state.place.offset + first, DType::U8, {count}, {}});
       forEachChunk(count, initChunk, numbers.isParallel, [&](int64_t begin, int64_t end) {
         alignas(8) float values[2 * initChunk];
         char codes[initChunk];
@@ -254,14 +259,19 @@ struct Executor::Impl {
           numbers.elements(run * codeBytes + first + begin, end - begin,
                            reinterpret_cast<char *>(values + run * (end - begin)));
         quantizer.writeCodes(first + begin, end - begin, values, codes);
-        upload.store(begin, end, codes);
+        if (upload)
+          upload->store(begin, end, codes);
+        else
+          std::memcpy(last.data() + begin, codes, static_cast<size_t>(end - begin));
       });
-      upload.finish();
+      if (upload)
+        upload->finish();
       for (int64_t run = 0; numbers.done && run < quantizer.runs(); ++run)
         numbers.done(run * codeBytes + first, count);
     }
     const std::vector<char> rest = quantizer.rest();
-    device->upload(state.place.offset + codeBytes, rest.data(), static_cast<Bytes>(rest.size()));
+    last.insert(last.end(), rest.begin(), rest.end());
+    device->upload(state.place.offset + waiting, last.data(), static_cast<Bytes>(last.size()));
   }
 
   void write(const Operand &place, const void *rowMajor) {

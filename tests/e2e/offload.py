@@ -113,6 +113,50 @@ def check_state(name: str, args: argparse.Namespace) -> None:
     print(f"{name}: {with_state} bytes with the optimizer's state in the arena, {least} with it in slow memory, the same bits")
 
 
+def check_frozen(name: str, stored: str, kinds: str, args: argparse.Namespace) -> None:
+    """Frozen weights lie in slow memory, and are fetched where they are read: forward, backward and in evaluations. All matrices are frozen, and
+    what is trained are the vectors beside them, so that every gradient passes through all of the matrices."""
+    _batch, shape, classes, targets, _extra = NETWORKS[name]
+    batch = 16
+    model, data = args.work / f"{name}-{batch}.onnx", args.work / f"{name}-{batch}.npz"
+    build_model(name, model, "--batch", batch)
+    draw, rows = np.random.default_rng(0), batch * STEPS
+    x = draw.integers(0, LETTERS, (rows, *shape)) if name == "char_gpt" else draw.standard_normal((rows, *shape)).astype(np.float32)
+    np.savez(data, x=x, y=draw.integers(0, classes, (rows, *targets)))
+    flags = ["--threads=1", "--target-cpu=x86-64-v3", "--no-dropout", "--optimizer=adam:lr=1e-3", "--freeze=*.weight", f"--frozen={stored}"]
+    travel = [f"--offload={args.work}", COPIES]
+    plain, away = args.work / f"{name}-frozen-plain", args.work / f"{name}-frozen-away"
+    saved, log, part = args.work / "frozen.safetensors", args.work / "frozen.csv", args.work / "part.safetensors"
+    with_state = smallest(run(args.stowage, "plan", model, "--memory-budget=1KiB", *flags, *travel, code=2))
+    least = smallest(run(args.stowage, "plan", model, "--memory-budget=1KiB", *flags, *travel, f"--offload-state={kinds}", code=2))
+    check(least < with_state, f"{name} in {stored}: {least} bytes without frozen weights, {with_state} with them")
+    run(args.stowage, "compile", model, "-o", plain, "--recompute=none", *flags)
+    said = run(args.stowage, "compile", model, "-o", away, f"--memory-budget={least}", *flags, *travel, f"--offload-state={kinds}")
+    check("slow memory: train sends" in said, f"{name} in {stored}: no word of what travels: {said}")
+
+    def trained(program: Path, *how: str, steps: int = STEPS) -> "tuple[str, bytes]":
+        run(program, "train", f"--data={data}", f"--steps={steps}", "--no-shuffle", "--validation-split=0", f"--save={saved}", f"--log={log}", *how)
+        return log.read_text(), saved.read_bytes()
+
+    expected = trained(plain)
+    for how in ((), ("--poison",), ("--check=early-copies",), ("--check=late-copies", "--poison"), ("--check=canaries",)):
+        check(trained(away, *how) == expected, f"{name} in {stored}: other bits with {how}")
+
+    def evaluated(program: Path, *how: str) -> str:
+        return run(program, "eval", f"--data={data}", f"--weights={saved}", *how).splitlines()[0]
+
+    whole = evaluated(plain)
+    for how in ((), ("--poison",), ("--check=late-copies", "--poison"), ("--check=early-copies",)):
+        check(evaluated(away, *how) == whole, f"{name} in {stored}: another evaluation with {how}")
+    # From weights of a file, and after a resume.
+    saved.replace(part)
+    check(trained(away, f"--init-from={part}") == trained(plain, f"--init-from={part}"), f"{name} in {stored}: other bits from weights of a file")
+    trained(away, steps=1)
+    saved.replace(part)
+    check(trained(away, f"--resume={part}")[1] == expected[1], f"{name} in {stored}: other bits after a resume")
+    print(f"{name}: {with_state} bytes with frozen weights in {stored} in the arena, {least} with {kinds} state in slow memory, the same bits")
+
+
 def check_words(args: argparse.Namespace) -> None:
     """With bandwidth and capacity stated there need be no folder."""
     model, flags = args.work / "mlp_wide.onnx", ["--threads=1", "--target-cpu=x86-64-v3"]
@@ -178,11 +222,11 @@ def check_refusals(args: argparse.Namespace) -> None:
     check("--offload-bandwidth: expected gigabytes a second" in refused(f"--offload={args.work}", "--offload-bandwidth=0", "--memory-budget=1MiB"),
           "a bandwidth of zero is refused")  # fmt: skip
     check("--offload-state is about --offload=FOLDER" in refused("--offload-state=optimizer", "--memory-budget=1MiB"), "a folder is asked for")
-    check("expected none, optimizer or auto" in refused(*travel, "--offload-state=all", "--memory-budget=1MiB"), "other words are refused")
+    check("expected none, optimizer, frozen, all or auto" in refused(*travel, "--offload-state=some", "--memory-budget=1MiB"), "other words are refused")
     check("leave it or --accumulate out" in refused(*travel, "--offload-state=auto", "--accumulate=2", "--memory-budget=1MiB"), "halves are refused")
     check("leave it or --shapes out" in refused(*travel, "--offload-state=optimizer", "--shapes=batch:64,32", "--memory-budget=1MiB"), "shapes are refused")
     said = refused(*travel, "--offload-state=optimizer", "--optimizer=adam:lr=1e-3", "--offload-capacity=4096", "--memory-budget=1MiB")
-    check("--offload-state: the optimizer's state takes" in said, f"a folder without room is refused: {said}")
+    check("--offload-state: the state takes" in said, f"a folder without room is refused: {said}")
     missing = [f"--offload={args.work}/missing", COPIES, "--memory-budget=1MiB"]
     check("a plan without it needs both" in refused(*missing), "a missing folder whose capacity is not stated is refused")
     check("expected a folder" in refused(*missing, "--offload-capacity=1GiB", "--profile=run"), "a missing folder is refused where the step runs")
@@ -208,6 +252,12 @@ def main() -> None:
         check_network(name, args)
     for name in list(OPTIMIZERS)[: 2 if args.quick else None]:
         check_state(name, args)
+    check_frozen("mlp_wide", "f32", "frozen", args)
+    check_frozen("char_gpt", "nf4", "all", args)
+    if not args.quick:
+        check_frozen("char_gpt", "int8", "frozen", args)
+        check_frozen("char_gpt", "bf16", "all", args)
+        check_frozen("digits_cnn", "f32", "frozen", args)
     check_words(args)
     if not args.quick:
         check_run(args)

@@ -13,7 +13,7 @@ compared with PyTorch's in double; how far PyTorch's own float32 is from them sa
   - in bf16 and fp16, as it is and within budgets: the same bits as each other, the first loss near PyTorch's;
   - in batches so large that values travel to slow memory, within half of the arena and the smallest that a refusal names, with copies
     made beside the commands, as early and as late as awaits allow, and with every buffer filled with NaN at its death: the same bits;
-    and again with what the optimizer keeps in slow memory from step to step.
+    and again with what the optimizer keeps in slow memory from step to step, and with large parameters frozen, which lie there as well.
 
 With --turns, of which the day makes use, each seed is compiled as it is and in one of the other ways, the next seed in the next.
 
@@ -43,6 +43,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 import safetensors_io  # noqa: E402
 
 BATCH, STEPS, CLASSES = 4, 3, 4
+BLOCK = 4096  # bytes below which nothing travels
 LARGE = 256  # samples with which most values have more bytes than a block of slow memory
 BUDGETS = ("--memory-budget=80%", "--memory-budget=50%", "--checkpoint=sqrt")
 OPTIMIZERS = ("sgd:lr=0.05", "sgd:lr=0.02,momentum=0.9,nesterov", "adam:lr=1e-3", "adamw:lr=1e-3,weight-decay=0.1",
@@ -122,10 +123,10 @@ class Case:
         run = Run(self.graph, dtype, noise)
         return run.train(self.data, self.setting.loss, self.setting.optimizer, STEPS, batches, self.setting.clip), run.state()
 
-    def compile(self, *flags: str, threads: int = 0, batch: int = BATCH) -> Path:
+    def compile(self, *flags: str, threads: int = 0, batch: int = BATCH, frozen: Sequence[str] = ()) -> Path:
         program, setting = self.folder / "program", self.setting
         words = [self.stowage, "compile", self.model, "-o", program, f"--batch={batch}", f"--loss={setting.loss}",
-                 f"--optimizer={setting.optimizer}", f"--threads={threads or setting.threads}", "--parameter=m.w*", "--freeze=c*", *setting.clip, *flags]  # fmt: skip
+                 f"--optimizer={setting.optimizer}", f"--threads={threads or setting.threads}", "--parameter=m.w*", f"--freeze={','.join(('c*', *frozen))}", *setting.clip, *flags]  # fmt: skip
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600)
         if done.returncode in (1, 2):
             raise Refused(done.stderr)
@@ -247,24 +248,41 @@ class Case:
             if self.train(program, how, rows=rows) != plain:
                 raise Wrong(f"other bits where values may travel: {budget} {how}")
         counts["same bits where values travel" if travels else "same bits where values may travel"] += 1
-        self.check_state_away(counts, plain, rows, *offload)
+        self.check_state_away(counts, plain, rows, (*offload, "--offload-state=optimizer"), ())
+        frozen = [name for name, array in self.graph.parameters.items() if array.nbytes >= BLOCK]
+        if frozen:
+            program = self.compile("--recompute=none", batch=LARGE, frozen=frozen)
+            plain = self.train(program, rows=rows)
+            evaluated = self.evaluate(program, rows)
+            program = self.check_state_away(counts, plain, rows, (*offload, "--offload-state=all"), frozen)
+            if self.evaluate(program, rows) != evaluated:
+                raise Wrong("another evaluation with frozen weights in slow memory")
+            counts["same bits and evaluation where frozen weights lie in slow memory"] += 1
 
-    def check_state_away(self, counts: collections.Counter, plain: tuple[str, bytes], rows: Path, *offload: str) -> None:
-        """The same with what the optimizer keeps in slow memory from step to step, in the smallest arena that a refusal names."""
-        state = (*offload, "--offload-state=optimizer")
+    def check_state_away(self, counts: collections.Counter, plain: tuple[str, bytes], rows: Path, state: Sequence[str], frozen: Sequence[str]) -> Path:
+        """The same with state in slow memory from step to step, in the smallest arena that a refusal names."""
         try:
-            self.compile("--memory-budget=1KiB", *state, batch=LARGE)
+            self.compile("--memory-budget=1KiB", *state, batch=LARGE, frozen=frozen)
             raise Wrong("a budget of a KiB is kept with --offload-state")
         except Refused as refusal:
             budget = f"--memory-budget={refusal.smallest}"
         try:
-            program = self.compile(budget, *state, batch=LARGE)
+            program = self.compile(budget, *state, batch=LARGE, frozen=frozen)
         except Refused as again:
-            raise Wrong(f"refused what was named as achievable with --offload-state: {budget}: {again}") from again
+            raise Wrong(f"refused what was named as achievable with {state[-1]}: {budget}: {again}") from again
         for how in ("--poison", "--check=late-copies") if "slow memory:" in self.said else ("--poison",):
             if self.train(program, how, rows=rows) != plain:
-                raise Wrong(f"other bits with --offload-state: {budget} {how}")
+                raise Wrong(f"other bits with {state[-1]}: {budget} {how}")
         counts["same bits where state may lie in slow memory"] += 1
+        return program
+
+    def evaluate(self, program: Path, rows: Path) -> str:
+        """What an evaluation of the state that was saved last says."""
+        words = [program, "eval", f"--data={rows}", f"--weights={self.folder / 'saved.safetensors'}", "--allow-nonfinite", "--poison"]
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600)
+        if done.returncode:
+            raise Wrong(f"evaluation ends with {done.returncode}: {done.stderr.strip()[:600]}")
+        return done.stdout.splitlines()[0]
 
     def check_close(self, counts: collections.Counter, name: str, batches: int, *flags: str, threads: int = 0) -> None:
         try:
