@@ -116,6 +116,9 @@ void link(const LinkInput &input, const std::string &output) {
   std::vector<std::string> arguments{driver.name};
   llvm::append_range(arguments, driver.flags);
   arguments.push_back(input.shared ? "-shared" : "-pie");
+  if (!input
+           .shared) // or a table that is written later lies behind the interpreter's path (SealFile.h)
+    arguments.insert(arguments.end(), {toLinker("-z"), toLinker("now")});
   if (!std::string_view(STOWAGE_SANITIZE).empty()) // which the runtime's archive calls
     arguments.push_back("-fsanitize=" STOWAGE_SANITIZE);
   arguments.insert(arguments.end(), {"-o", partial, toLinker("--gc-sections"),

@@ -49,6 +49,44 @@ Expected<uint64_t> checksumOfLoaded(const ElfObject &file) {
   return sum;
 }
 
+/// Copies the interpreter's path into the room at kInterpreterSymbol and lets the program header name all of that, since strip(1) keeps
+/// what a header names in whole sections.
+llvm::Error nameInterpreterLast(WriteThroughMemoryBuffer &buffer, const ElfObject &file) {
+  using Header = object::ELF64LE::Phdr;
+  auto headers = file.getELFFile().program_headers();
+  if (!headers)
+    return headers.takeError();
+  auto interpreter = find_if(*headers, [](const Header &h) { return h.p_type == ELF::PT_INTERP; });
+  if (interpreter == headers->end()) // a library
+    return llvm::Error::success();
+  Expected<StringRef> room = bytesAtSymbol(file, kInterpreterSymbol);
+  if (!room)
+    return room.takeError();
+  const StringRef path = file.getData().substr(interpreter->p_offset, interpreter->p_filesz);
+  if (room->size() < path.size())
+    return createStringError("there is no room for \"" + path + "\"");
+  auto positionOf = [&](const void *at) {
+    return static_cast<uint64_t>(static_cast<const char *>(at) - file.getData().data());
+  };
+  Header moved = *interpreter;
+  moved.p_offset = positionOf(room->data());
+  moved.p_filesz = room->size();
+  moved.p_memsz = room->size();
+  auto segment = find_if(*headers, [&](const Header &h) {
+    return h.p_type == ELF::PT_LOAD && h.p_offset <= moved.p_offset &&
+           moved.p_offset < h.p_offset + h.p_filesz;
+  });
+  if (segment == headers->end())
+    return createStringError("what names its interpreter is not loaded");
+  moved.p_vaddr = segment->p_vaddr + (moved.p_offset - segment->p_offset);
+  moved.p_paddr = moved.p_vaddr;
+  char *to = buffer.getBufferStart() + moved.p_offset;
+  std::memcpy(to, path.data(), path.size());
+  std::memset(to + path.size(), 0, room->size() - path.size());
+  std::memcpy(buffer.getBufferStart() + positionOf(interpreter), &moved, sizeof moved);
+  return llvm::Error::success();
+}
+
 } // namespace
 
 void sealFile(const std::string &path) {
@@ -59,6 +97,8 @@ void sealFile(const std::string &path) {
   };
   auto buffer = orThrow(errorOrToExpected(WriteThroughMemoryBuffer::getFile(path)));
   auto file = orThrow(openLinkedFile(buffer->getMemBufferRef()));
+  if (auto error = nameInterpreterLast(*buffer, file))
+    throw Error::internal("cannot seal \"" + path + "\": " + toString(std::move(error)));
   const uint64_t position = orThrow(sealPosition(file));
   char *slot = buffer->getBufferStart() + position;
   Seal seal = {orThrow(checksumOfLoaded(file)), 0};

@@ -5,6 +5,7 @@
 // executable.
 #include "codegen/program/ObjectFile.h"
 
+#include "codegen/SealFile.h"
 #include "codegen/kernels/Passes.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Instructions.h"
@@ -25,6 +26,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
 
 using namespace mlir;
 
@@ -113,6 +115,14 @@ void emitTables(llvm::Module &module, const ProgramData &data,
   auto *unsealed = llvm::ConstantDataArray::get(context, ArrayRef<uint64_t>{~0ull, ~0ull});
   new llvm::GlobalVariable(module, unsealed->getType(), false, llvm::GlobalValue::ExternalLinkage,
                            unsealed, "stow_seal");
+  // Room that codegen/SealFile.h fills. Linkers put a section of a name that they do not know behind all
+  // others that can be written and lie in the file.
+  auto *room =
+      llvm::ConstantDataArray::get(context, ArrayRef(std::vector<uint8_t>(kInterpreterRoom, 0xff)));
+  auto *interpreter = new llvm::GlobalVariable(
+      module, room->getType(), false, llvm::GlobalValue::ExternalLinkage, room, kInterpreterSymbol);
+  interpreter->setSection(".stow_interp");
+  llvm::appendToUsed(module, {interpreter}); // nothing refers to it
 }
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine) {

@@ -6,6 +6,7 @@ its plan, in the initial values or in a kernel's code, the executable itself say
 """
 
 import argparse
+import errno
 import random
 import shutil
 import struct
@@ -39,6 +40,26 @@ def symbol_table_size(data: bytes) -> int:
     headers, = struct.unpack_from("<Q", data, 40)
     count, = struct.unpack_from("<H", data, 60)
     return next(at + 32 for at in range(headers, headers + 64 * count, 64) if struct.unpack_from("<I", data, at + 4) == (2,))
+
+
+def end_of_loaded(data: bytes) -> int:
+    """Where the last byte that is loaded ends in the file."""
+    headers, = struct.unpack_from("<Q", data, 32)
+    count, = struct.unpack_from("<H", data, 56)
+    entries = [struct.unpack_from("<IIQQQQQQ", data, headers + 56 * i) for i in range(count)]
+    return max(offset + size for kind, _, offset, _, _, size, _, _ in entries if kind == 1)
+
+
+def require_refused(path: Path, data: bytes) -> None:
+    """The system says that it cannot start a file of these bytes."""
+    path.write_bytes(data)
+    path.chmod(0o755)
+    try:
+        done = subprocess.run([str(path), "plan"], capture_output=True, timeout=300)
+    except OSError as error:
+        assert error.errno in (errno.EIO, errno.ENOEXEC), (len(data), error)
+        return
+    raise AssertionError(f"{len(data)} bytes of an executable were started: status {done.returncode}")
 
 
 def main() -> None:
@@ -77,6 +98,11 @@ def main() -> None:
         done = run(args.stowage, "inspect", bad)
         words = f"the file is cut short: {cut} " + (f"of at least {len(data)} bytes" if cut >= 64 else "bytes of it")
         assert done.returncode == 1 and words in done.stderr, (cut, done.stderr)
+    loaded = end_of_loaded(data)
+    for cut in (100, loaded // 1000, loaded // 100, loaded // 2, loaded - 100000, loaded - 4097, loaded - 1):
+        require_refused(bad, data[:cut])
+    bad.write_bytes(data[:loaded])  # without the names and tables that are not loaded
+    assert run(bad, "plan").stdout == whole.stdout, "what is not loaded is missed"
     for seed in range(args.first, args.first + args.cases):
         rng = random.Random(seed)
         kind = rng.choice(["anywhere", *sorted(kinds)])
