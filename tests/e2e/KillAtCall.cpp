@@ -1,8 +1,10 @@
 // Preloaded into a compiled model: kills the process, as SIGKILL does, in front of the call with
 // the number STOWAGE_KILL_AT of those that change files: write, fsync, fdatasync, linkat and rename.
 // STOWAGE_FULL=FIRST-LAST: writes with these numbers find no space on the device, and the call in
-// front of them room for half of what it has to write. When the process ends by itself, writes how
-// many calls there were to the file that STOWAGE_CALLS names.
+// front of them room for half of what it has to write. STOWAGE_KILL_AT_COPY: in front of the pread or
+// pwrite with this number, which are the pieces of copies to slow memory and back. When the process
+// ends by itself, writes how many calls there were, and how many of copies, to the file that
+// STOWAGE_CALLS names.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -13,7 +15,7 @@
 
 namespace {
 
-std::atomic<long> calls{0};
+std::atomic<long> calls{0}, copies{0};
 
 /// The number of this call, from 1.
 long countCall() {
@@ -23,6 +25,13 @@ long countCall() {
   if (number == last)
     raise(SIGKILL);
   return number;
+}
+
+void countCopy() {
+  static const char *text = std::getenv("STOWAGE_KILL_AT_COPY");
+  static const long last = text ? std::atol(text) : -1;
+  if (++copies == last)
+    raise(SIGKILL);
 }
 
 /// How many of `size` bytes the write with this number finds room for.
@@ -46,7 +55,7 @@ struct Report {
   ~Report() {
     const char *path = std::getenv("STOWAGE_CALLS");
     if (FILE *file = path ? std::fopen(path, "w") : nullptr) {
-      std::fprintf(file, "%ld\n", calls.load());
+      std::fprintf(file, "%ld %ld\n", calls.load(), copies.load());
       std::fclose(file);
     }
   }
@@ -63,6 +72,18 @@ ssize_t write(int file, const void *data, size_t size) {
     return -1;
   }
   return call(file, data, room);
+}
+ssize_t countedPread(int file, void *data, size_t size, off_t offset) __asm__("pread");
+ssize_t countedPwrite(int file, const void *data, size_t size, off_t offset) __asm__("pwrite");
+ssize_t countedPread(int file, void *data, size_t size, off_t offset) {
+  static const auto call = next<ssize_t (*)(int, void *, size_t, off_t)>("pread");
+  countCopy();
+  return call(file, data, size, offset);
+}
+ssize_t countedPwrite(int file, const void *data, size_t size, off_t offset) {
+  static const auto call = next<ssize_t (*)(int, const void *, size_t, off_t)>("pwrite");
+  countCopy();
+  return call(file, data, size, offset);
 }
 int fsync(int file) {
   static const auto call = next<int (*)(int)>("fsync");

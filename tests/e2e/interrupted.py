@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """Runs that are killed, and disks that are full, at random instants: interrupted.py --stowage=PATH --kill-at-call=LIBRARY --work=DIR
-[--first=SEED] [--cases=N] [--compilations=N].
+[--first=SEED] [--cases=N] [--compilations=N] [--away].
 
 A case trains a network, drawn interruptions of it one after another, each resumed from the last save, and then to its end: log and
 weights must be those of a run that nobody disturbs, bit for bit, and nothing but them is left. An interruption is a kill in front of a call that changes
 files, a kill or a request to end after a time, or a disk that is full for some writes. What fails is reduced: the
-shortest list of its interruptions that still fails is told with the seed.
+shortest list of its interruptions that still fails is told with the seed. With --away the optimizer's state and frozen weights lie in slow
+memory, in the smallest arena, and kills come in front of a piece of a copy as well.
 
 A compilation that is interrupted, or that finds no room or a limit on the size of files, leaves neither an output nor a temporary file.
 """
@@ -13,6 +14,7 @@ A compilation that is interrupted, or that finds no room or a limit on the size 
 import argparse
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -33,8 +35,8 @@ class Interrupted:
         self.folder.mkdir(parents=True)
         self.stowage, self.killer = args.stowage, args.kill_at_call
         self.executable = self.folder / "model"
-        self.compiling = [self.stowage, "compile", str(MODEL), "--threads=1", "--recompute=none", "--batch=16",
-                          "--optimizer=sgd:lr=0.05,momentum=0.9"]  # fmt: skip
+        self.compiling = [self.stowage, "compile", str(MODEL), "--threads=1", "--batch=16", "--optimizer=sgd:lr=0.05,momentum=0.9",
+                          *(self.away() if args.away else ["--recompute=none"])]  # fmt: skip
         subprocess.run([*self.compiling, "-o", self.executable], check=True, stdout=subprocess.DEVNULL)
         counted = self.folder / "calls"
         self.runs = 0
@@ -42,8 +44,18 @@ class Interrupted:
         code, words = self.train("whole", {"STOWAGE_CALLS": str(counted)})
         self.seconds = time.monotonic() - begin
         assert code == 0, words
-        self.calls = int(counted.read_text())
+        self.calls, self.copies = map(int, counted.read_text().split())
+        assert (self.copies > 0) == args.away, f"{self.copies} pieces of copies"
         self.whole = self.results("whole")
+
+    def away(self) -> list[str]:
+        """Flags of the smallest arena with state in slow memory, a part of the weights frozen."""
+        flags = ["--freeze=fc*.weight", f"--offload={self.folder}", "--offload-bandwidth=1,1,5", "--offload-state=all"]
+        told = subprocess.run([self.stowage, "plan", str(MODEL), "--threads=1", "--batch=16", "--optimizer=sgd:lr=0.05,momentum=0.9", *flags,
+                               "--memory-budget=1KiB"], capture_output=True, text=True)  # fmt: skip
+        smallest = re.search(r"smallest achievable +.*\((\d+) bytes\)", told.stderr)
+        assert smallest, told.stderr
+        return [*flags, f"--memory-budget={smallest[1]}"]
 
     def results(self, name: str) -> tuple[bytes, bytes]:
         return (self.folder / name / "run.csv").read_bytes(), (self.folder / name / "w.safetensors").read_bytes()
@@ -70,7 +82,9 @@ class Interrupted:
         return process.returncode, words
 
     def draw(self, rng: random.Random) -> tuple:
-        kind = rng.choice(["call", "call", "full", "time"])
+        kind = rng.choice(["call", "call", "full", "time"] if self.copies == 0 else ["copy", "copy", "call", "full", "time"])
+        if kind == "copy":
+            return kind, rng.randint(1, self.copies)
         if kind == "call":
             return kind, rng.randint(1, self.calls // 2)
         if kind == "full":
@@ -83,6 +97,9 @@ class Interrupted:
         for kind, *what in interruptions:
             if kind == "call":
                 code, words = self.train("case", {"STOWAGE_KILL_AT": str(what[0])})
+                good = code in (0, -signal.SIGKILL)
+            elif kind == "copy":
+                code, words = self.train("case", {"STOWAGE_KILL_AT_COPY": str(what[0])})
                 good = code in (0, -signal.SIGKILL)
             elif kind == "full":
                 code, words = self.train("case", {"STOWAGE_FULL": f"{what[0]}-{what[0] + what[1]}"})
@@ -103,7 +120,7 @@ class Interrupted:
             return "log or weights differ from those of the undisturbed run"
         left = sorted(path.name for path in (self.folder / "case").iterdir() if not path.name.endswith(".part"))
         parts = [path for path in (self.folder / "case").iterdir() if path.name.endswith(".part")]
-        kills = sum(kind == "call" or what[0] == "KILL" for kind, *what in interruptions)
+        kills = sum(kind in ("call", "copy") or what[0] == "KILL" for kind, *what in interruptions)
         if left != ["run.csv", "w.safetensors"] or len(parts) > kills:  # a kill between link and rename leaves one
             return f"left behind: {left} {parts}"
         return ""
@@ -178,6 +195,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, metavar="SEED")
     parser.add_argument("--cases", type=int, default=3, metavar="N")
     parser.add_argument("--compilations", type=int, default=2, metavar="N")
+    parser.add_argument("--away", action="store_true", help="state lies in slow memory")
     args = parser.parse_args()
     tried = Interrupted(args)
     problems = [tried.case(seed) for seed in range(args.first, args.first + args.cases)]
