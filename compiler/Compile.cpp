@@ -21,15 +21,17 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// Runs the step of `placed` beside the one that keeps everything, and notes by how much it takes longer.
+/// Runs the step of `placed` beside the one that keeps everything, or waits for each copy of state, and notes by how much it takes longer.
 void noteRuns(Plan &plan, const BudgetPlanner &planner, ModuleOp placed,
               const CompileOptions &options, const Backend &backend) {
   const std::optional<double> extra = extraTimeByRuns(
       *planner.keepAll().placed, placed, options.threads, backend, options.offload.folder);
   if (extra)
-    plan.notes.push_back(absl::StrFormat(
-        "run beside the step with everything kept on this machine, this one took %+.1f %% time",
-        100 * *extra));
+    plan.notes.push_back(
+        absl::StrFormat("run beside the step %s on this machine, this one took %+.1f %% time",
+                        planner.problem().hasLaneOps() ? "that waits for each copy of state"
+                                                       : "with everything kept",
+                        100 * *extra));
 }
 
 /// STOW1001, with the evidence of an answer without a choice.

@@ -3,7 +3,9 @@
 #include "compiler/StepRun.h"
 #include "ir/StepGraphs.h"
 #include "ir/Stow.h"
+#include "ir/StowOffloadOps.h"
 #include "passes/memory/Liveness.h"
+#include "passes/memory/SendStates.h"
 #include "passes/order/CostModel.h"
 #include "passes/plan/Stages.h"
 #include "runtime/base/AtomicFile.h"
@@ -27,12 +29,12 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// The launching ops of the step's graphs.
+/// The launching ops of the step's graphs. Copies take no time of the processor's: the folder says how long they take.
 SmallVector<Operation *> launchesOf(ModuleOp module) {
   SmallVector<Operation *> ops;
   for (auto graph : module.getOps<func::FuncOp>())
     for (Operation &op : graph.getBody().front().without_terminator())
-      if (isStepGraph(graph) && !launchesNothing(&op))
+      if (isStepGraph(graph) && !launchesNothing(&op) && !isCopyOrAwait(&op))
         ops.push_back(&op);
   return ops;
 }
@@ -78,10 +80,13 @@ std::string keyOf(Operation *op) {
   return llvm::utohexstr(hash.high64, true, 16) + llvm::utohexstr(hash.low64, true, 16);
 }
 
-/// The step of `prepared` with everything kept, in program order.
+/// The step of `prepared` with everything kept, all state in the arena, in program order.
 OwningOpRef<ModuleOp> placeWholeStep(ModuleOp prepared, const Target &target) {
-  OwningOpRef<ModuleOp> step = withStateBound(prepared);
-  keepStepAlone(*step);
+  OwningOpRef<ModuleOp> kept = cast<ModuleOp>(prepared->clone());
+  keepStepAlone(*kept);
+  for (auto graph : kept->getOps<func::FuncOp>())
+    withStateInArena(graph);
+  OwningOpRef<ModuleOp> step = withStateBound(*kept);
   runStage(*step, "measure", [&](PassManager &manager) {
     addSharePasses(manager, target);
     addPlacePasses(manager, packingFor(target));

@@ -539,14 +539,9 @@ void finishOptions(CompileOptions &options) {
   if (options.threads == 0)
     options.threads = std::max(1u, std::thread::hardware_concurrency());
   checkOffload(options.offload, options.target, options.profile == "run");
-  if (options.offload.statePercent != 0)
-    for (const auto &[isGiven, flag] : {std::pair(options.accumulate != 1, "--accumulate"),
-                                        std::pair(!options.shapes.empty(), "--shapes"),
-                                        std::pair(!options.profile.empty(), "--profile")})
-      if (isGiven)
-        throw Error::badInput(std::string("--offload-state fetches state in a step of one batch in "
-                                          "one shape, weighed by a data sheet; leave it or ") +
-                              flag + " out");
+  if (options.offload.statePercent != 0 && !options.shapes.empty())
+    throw Error::badInput("--offload-state fetches state in a step of one shape; leave it or "
+                          "--shapes out");
 }
 
 } // namespace stow

@@ -164,7 +164,7 @@ std::optional<StepNanoseconds> runStep(ModuleOp placed, int64_t threads, const B
 std::optional<double> extraTimeByRuns(ModuleOp whole, ModuleOp placed, int64_t threads,
                                       const Backend &backend, const std::string &slowFolder) {
   OwningOpRef<ModuleOp> wholeStep = stepAlone(whole), placedStep = stepAlone(placed);
-  const auto once = LoadedStep::make(*wholeStep, threads, backend);
+  const auto once = LoadedStep::make(*wholeStep, threads, backend, 0, slowFolder);
   const auto again = once ? LoadedStep::make(*placedStep, threads, backend,
                                              once->program().plan.arenaBytes, slowFolder)
                           : nullptr;

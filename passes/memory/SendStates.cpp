@@ -209,12 +209,45 @@ bool fetchFrozenLike(func::FuncOp like, func::FuncOp graph) {
   return true;
 }
 
+namespace {
+
+void setInArena(func::FuncOp graph, BlockArgument argument) {
+  argument.setType(slowStateOf(argument));
+  graph.removeArgAttr(argument.getArgNumber(), kSlowStateAttr);
+}
+
+} // namespace
+
+void withStateInArena(func::FuncOp graph) {
+  for (OpOperand &returned : graph.front().getTerminator()->getOpOperands())
+    if (CopyOutOp out = copyOutOf(returned.get()); out && sendsState(out)) {
+      returned.set(out.getX());
+      for (Operation *await : llvm::to_vector(out.getToken().getUsers()))
+        await->erase();
+      out.erase();
+    }
+  for (BlockArgument argument : graph.getArguments()) {
+    if (!slowStateOf(argument))
+      continue;
+    setInArena(graph, argument);
+    SmallVector<AwaitInOp> awaits;
+    for (Operation *user : argument.getUsers())
+      if (auto await = dyn_cast<AwaitInOp>(user))
+        awaits.push_back(await);
+    for (AwaitInOp await : awaits) {
+      Operation *in = await.getComing().getDefiningOp();
+      await.getY().replaceAllUsesWith(argument);
+      await.erase();
+      in->erase();
+    }
+  }
+  setTypes(graph);
+}
+
 void withFrozenInArena(func::FuncOp graph) {
   for (BlockArgument argument : graph.getArguments())
-    if (isFrozenInSlowMemory(argument)) {
-      argument.setType(slowStateOf(argument));
-      graph.removeArgAttr(argument.getArgNumber(), kSlowStateAttr);
-    }
+    if (isFrozenInSlowMemory(argument))
+      setInArena(graph, argument);
   setTypes(graph);
 }
 

@@ -1,4 +1,4 @@
-// Frozen weights in slow memory, of a graph that is made later than those that stow-send-states has seen.
+// State in slow memory, of graphs that are made later than those that stow-send-states has seen, and undone where a step is timed.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -8,6 +8,9 @@ namespace stow {
 /// Lets the frozen arguments of `graph` lie in slow memory that do so in `like`, fetched as stow-send-states fetches them. False where one
 /// of them has another type than there, or is no frozen weight that can be fetched; the graph is of no use then.
 bool fetchFrozenLike(mlir::func::FuncOp like, mlir::func::FuncOp graph);
+
+/// Undoes stow-send-states: all state lies in the arena. No schedule may have moved copies apart or fetched twice.
+void withStateInArena(mlir::func::FuncOp graph);
 
 /// Gives the frozen arguments of `graph`, which reads none of them, the types that they have in the arena, where they lie in slow memory.
 void withFrozenInArena(mlir::func::FuncOp graph);

@@ -88,6 +88,8 @@ StepAnswer ofOneStep(Steps &steps, const StepQuestion &question) {
 
 StepAnswer answer(Steps &steps, const StepQuestion &question) {
   const StepVariant &asked = question.asked;
+  if (asked.awayPercent != 0 && question.budget && question.budget->peakPercent)
+    return answer(steps, withBudgetInBytes(steps, question));
   if (!asked.eightBitPercent)
     return inStateThatFits(steps, question);
   if (!asked.awayPercent)
@@ -100,6 +102,20 @@ StepAnswer answer(Steps &steps, const StepQuestion &question) {
   if (asked.batches > 1 && !question.asGiven)
     return inBatchesThatHelp(steps, question);
   return ofOneStep(steps, question);
+}
+
+StepQuestion withBudgetInBytes(Steps &steps, StepQuestion question) {
+  if (!question.budget || !question.budget->peakPercent)
+    return question;
+  StepVariant whole = undivided(question.asked);
+  whole.awayPercent = 0;
+  whole.eightBitPercent = whole.eightBitPercent.value_or(0);
+  KeptStep kept = keepingAll(steps, whole);
+  StepChoice choice;
+  choice.placed = std::move(kept.placed);
+  const Bytes besideBytes = question.beside ? question.beside(choice) : 0;
+  question.budget = {budgetBytes(*question.budget, kept.plan.arenaBytes + besideBytes), {}};
+  return question;
 }
 
 StepVariant undivided(StepVariant variant) {

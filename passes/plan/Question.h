@@ -68,6 +68,10 @@ struct KeptStep {
 };
 KeptStep keepingAll(Steps &steps, const StepVariant &variant);
 
+/// The question with a budget that is a share of an arena in bytes: of the one with all state in it, in f32 where that is open, and
+/// everything kept. So a share means the same whatever of the state lies in slow memory.
+StepQuestion withBudgetInBytes(Steps &steps, StepQuestion question);
+
 /// The variant in one batch and one chunk, where these are open.
 StepVariant undivided(StepVariant variant);
 

@@ -4,19 +4,13 @@
 namespace stow {
 namespace {
 
-/// The first of rising shares with which the budget is met; without a budget none. A share of an arena is a share of the one with
-/// all state in it, in f32.
+/// The first of rising shares with which the budget is met; without a budget none.
 StepAnswer inShareThatFits(Steps &steps, const StepQuestion &question,
                            std::optional<int64_t> StepVariant::*share) {
-  StepQuestion tried = question;
+  StepQuestion tried = withBudgetInBytes(steps, question);
   StepAnswer found;
   for (int64_t percent : {0, 25, 50, 75, 100}) {
     tried.asked.*share = percent;
-    if (percent == 0 && tried.budget && tried.budget->peakPercent) {
-      StepVariant whole = undivided(tried.asked);
-      whole.awayPercent = 0;
-      tried.budget = {budgetBytes(*tried.budget, keepingAll(steps, whole).plan.arenaBytes), {}};
-    }
     found = answer(steps, tried);
     if (found.choice || !question.budget)
       break;
