@@ -263,8 +263,10 @@ Program forEvaluation(Program program) {
 
 int evaluate(const Program &given, ProgramImage image, const EvalOptions &options) {
   require(options.data, "data");
-  if (!options.trained)
-    require(options.weights.value_or(""), "weights");
+  if (!options.trained && options.weights.value_or("").empty())
+    throw Error::badInput(
+        "--weights=FILE is missing, or --trained=FILE, what --save-trained or PEFT "
+        "has written; expected one of them, or what is trained beside its base");
   const Program program = given.slowBytes > 0 ? forEvaluation(given) : given;
   const bool isStill = given.slowBytes > 0 && program.slowBytes == 0;
   ArrayFile file(options.data);

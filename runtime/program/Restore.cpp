@@ -148,7 +148,11 @@ void Restoration::find(const StateTensor &tensor, size_t position, const WeightN
     problems.note(concat("'", tensorThere->name, "': expected ", expected, ", found ",
                          typeText(tensorThere->dtype, tensorThere->shape)));
   else if (what == Restore::Trained)
-    problems.note(concat("'", trainedName(tensor.name), "' is missing"));
+    problems.note(concat("'", trainedName(tensor.name), "' is missing",
+                         tensor.kind == BufferKind::Statistic
+                             ? ", a running statistic: --save-trained writes it, and PEFT where "
+                               "modules_to_save names its module"
+                             : ""));
   else if (isOwn || !isAdapterName(tensor.name))
     problems.note(concat("'", isOwn ? tensor.name : bareName(tensor.name), "' is missing"));
 }

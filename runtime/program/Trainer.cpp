@@ -76,6 +76,27 @@ void announceDevice(const Plan &plan, const Device &device) {
     printLine("note: " + note);
 }
 
+/// Why `write` failed; empty where it did not.
+template <typename Write> std::string problemOf(Write write) {
+  try {
+    write();
+    return "";
+  } catch (const Error &error) {
+    return error.what();
+  }
+}
+
+/// Writes what is trained alone; where that fails, why, behind `before`, and that `whole`, if any, has it.
+std::string saveTrained(CheckpointWriter &writer, const RunState &state, const char *before,
+                        const std::string &whole) {
+  const std::string problem = problemOf([&] { writer.save(state); });
+  if (problem.empty()) {
+    printLine("saved what is trained to " + writer.path());
+    return "";
+  }
+  return concat(before, problem, whole.empty() ? "" : "; all of it is in '" + whole + "'");
+}
+
 class TrainingRun {
 public:
   TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options);
@@ -94,6 +115,7 @@ private:
   template <typename Write> void withLog(Progress &progress, Write write);
   void saveInTheMiddle(Progress &progress);
   void save(Progress &progress);
+  void saveAtTheEnd(Progress &progress);
   std::string whatIsSaved() const;
   void requireLog() const;
   void endOfEpoch(Progress &progress);
@@ -471,25 +493,25 @@ int TrainingRun::run() {
   return state.step < rate.totalSteps ? 128 + stop.received() : 0;
 }
 
+/// Writes both files, also where the first has no room: what is trained takes less of it. Throws what is missing of either.
+void TrainingRun::saveAtTheEnd(Progress &progress) {
+  std::string problem = writer ? problemOf([&] { save(progress); }) : "";
+  if (!problem.empty())
+    append(problem, "; the run ended after step ", state.step, ", ", whatIsSaved(),
+           log && log->problem().empty() ? " and the log is complete" : "");
+  progress.finish();
+  if (trainedWriter)
+    append(problem, saveTrained(*trainedWriter, state, problem.empty() ? "" : "; ",
+                                savedStep == state.step ? writer->path() : ""));
+  if (!problem.empty())
+    throw Error::badInput(problem);
+}
+
 void TrainingRun::finish(Progress &progress, int signal) {
   double seconds = progress.seconds();
   double speed = progress.samplesPerSecond(state.step);
   withLog(progress, [](TrainingLog &log) { log.writeThrough(); });
-  if (writer) {
-    try {
-      save(progress);
-    } catch (const Error &error) {
-      progress.finish();
-      throw Error::badInput(
-          concat(error.what(), "; the run ended after step ", state.step, ", ", whatIsSaved(),
-                 log && log->problem().empty() ? " and the log is complete" : ""));
-    }
-  }
-  progress.finish();
-  if (trainedWriter) {
-    trainedWriter->save(state);
-    printLine("saved what is trained to " + trainedWriter->path());
-  }
+  saveAtTheEnd(progress);
   if (profiles)
     profiles->report(*options.profile, options.profileFormat);
   if (signal) {

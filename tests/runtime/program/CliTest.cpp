@@ -232,6 +232,37 @@ TEST_F(CliTest, FullDiskUnderASave) {
   EXPECT_THAT(dir.names(), testing::Each(testing::Not(testing::EndsWith(".part"))));
 }
 
+// Tests that what is trained is written also where the last save of the run finds no room, and that both are told where neither does.
+TEST_F(CliTest, FullDiskUnderTheLastSave) {
+  const std::string trained = dir.path("trained.safetensors");
+  const std::vector<std::string> words = {"train", "--data=" + digits, "--steps=5",
+                                          "--save=" + weights, "--save-trained=" + trained};
+  ASSERT_EQ(run(program, words).code, 0);
+  const std::string alone = readFile(trained);
+  ASSERT_LT(alone.size(), readFile(weights).size());
+  std::filesystem::remove(trained);
+  std::optional<FullDisk> full;
+  rlim_t room = alone.size();
+  afterTinyStep = [&](int64_t step) {
+    if (step == 5)
+      full.emplace(room);
+  };
+  Result result = run(program, words);
+  full.reset();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, testing::EndsWith("error: cannot write '" + weights +
+                                            "': File too large; the run ended after step 5, the "
+                                            "file is what it was before this run\n"));
+  EXPECT_THAT(result.out, HasSubstr("saved what is trained to " + trained));
+  EXPECT_EQ(readFile(trained), alone);
+  room = alone.size() - 1;
+  result = run(program, words);
+  full.reset();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("is what it was before this run; cannot write '" + trained +
+                                    "': File too large\n"));
+}
+
 // Tests that reports which standard output does not take are an error.
 TEST_F(CliTest, FullStandardOutput) {
   pid_t child = fork();
