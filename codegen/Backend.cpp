@@ -19,6 +19,8 @@ struct TargetEntry {
   const char *listed;                                       ///< as errors list it
   std::vector<std::string> (*devices)();                    ///< null: it takes none
   std::string (*requireDevice)(const std::string &devices); ///< as they are listed; throws
+  const char *torchDevice;                                  ///< as PyTorch names the device
+  std::string (*whyNot)(Feature);                           ///< empty: it has the feature
   std::unique_ptr<Backend> (*create)(const BackendOptions &);
   void (*registerDialects)(
       mlir::DialectRegistry &); ///< of its own, as its passes; null: it has none
@@ -27,10 +29,11 @@ struct TargetEntry {
 
 /// Every target, in the order in which errors list them.
 constexpr TargetEntry kTargets[] = {
-    {"host", "cpu", "host", nullptr, nullptr, host::createHostBackend, nullptr, nullptr},
+    {"host", "cpu", "host", nullptr, nullptr, "cpu", host::whyNot, host::createHostBackend, nullptr,
+     nullptr},
     {"cuda", "cuda", "cuda:GPU", cuda::chipNames,
-     [](const std::string &names) { return cuda::namesOf(cuda::requireChips(names)); },
-     cuda::createCudaBackend, cuda::registerDialects, cuda::registerPasses},
+     [](const std::string &names) { return cuda::namesOf(cuda::requireChips(names)); }, "cuda",
+     cuda::whyNot, cuda::createCudaBackend, cuda::registerDialects, cuda::registerPasses},
 };
 
 /// The entry, and the device that follows a colon. A device's name alone says which target it is of.
@@ -60,6 +63,20 @@ std::pair<const TargetEntry &, std::string> find(const std::string &target) {
 std::string requireTarget(const std::string &name) {
   const auto [entry, device] = find(name);
   return entry.devices ? std::string(entry.name) + ":" + entry.requireDevice(device) : entry.name;
+}
+
+std::string whyNot(const std::string &target, Feature feature) {
+  return find(target).first.whyNot(feature);
+}
+
+std::string torchDevice(const std::string &target) { return find(target).first.torchDevice; }
+
+std::string targetOfProgram(const std::string &built) {
+  const std::string name = built.substr(0, built.find(':'));
+  for (const TargetEntry &entry : kTargets)
+    if (name == entry.name && !entry.devices)
+      return name;
+  return built;
 }
 
 std::unique_ptr<Backend> createBackend(const BackendOptions &options) {

@@ -108,12 +108,22 @@ public:
 /// everything that codegen/cuda/Epilogues.h knows.
 enum class LibraryEpilogues : uint8_t { None, Bias, All };
 
+/// What programs of one target can have and those of another cannot.
+enum class Feature : uint8_t {
+  SlowMemory, ///< buffers travel to a folder and back: --offload
+  Epilogues,  ///< of library calls there is more than one kind: --epilogues
+  Tf32,       ///< products of f32 values may be cut to TF32: --tf32
+};
+
+/// The target of a program where nobody names one.
+inline constexpr const char *kDefaultTarget = "host";
+
 struct BackendOptions {
-  std::string target = "host"; ///< as --target names it
-  std::string device;          ///< what follows a colon in `target`; set by createBackend
-  int64_t threads = 1;         ///< of the host
-  std::string cpu = "native";  ///< processor of the host: "native" or LLVM's name
-  bool tf32 = false;           ///< products of f32 values may be cut to TF32, on GPUs
+  std::string target = kDefaultTarget; ///< as --target names it
+  std::string device;                  ///< what follows a colon in `target`; set by createBackend
+  int64_t threads = 1;                 ///< of the host
+  std::string cpu = "native";          ///< processor of the host: "native" or LLVM's name
+  bool tf32 = false;                   ///< products of f32 values may be cut to TF32, on GPUs
   LibraryEpilogues epilogues = LibraryEpilogues::All; ///< of a GPU's libraries
   std::string cudnnFolder; ///< that holds cuDNN's libraries; empty: where they usually lie
 };
@@ -121,6 +131,16 @@ struct BackendOptions {
 /// `name` as it is listed, where it is a target that programs can be compiled for: "cuda:rtx4090" for "RTX4090".
 /// Throws Error(BadInput) listing the known ones.
 std::string requireTarget(const std::string &name);
+
+/// Why programs for `target` cannot have `feature`, as a sentence without its period; empty where they can. Makes no backend, so
+/// that flags are refused before anything is asked of a device. Throws as requireTarget.
+std::string whyNot(const std::string &target, Feature feature);
+
+/// The device of `target` as PyTorch names it: "cpu", "cuda". Throws as requireTarget.
+std::string torchDevice(const std::string &target);
+
+/// What --target names for a program whose Program::target is `built`, which says more where the host is meant: its instructions.
+std::string targetOfProgram(const std::string &built);
 
 /// The backend of `options.target`. Throws as requireTarget.
 std::unique_ptr<Backend> createBackend(const BackendOptions &options);

@@ -70,8 +70,8 @@ void addEager(Verdict &verdict, mlir::MLIRContext &context, const CompileOptions
   if (!program)
     return;
   program->accumulates = variant.batches > 1;
-  const eager::Device device = options.target == "host" ? eager::Device::Cpu : eager::Device::Cuda;
-  verdict.eagerBytes = eager::peakOf(*program, options.optimizer, device);
+  verdict.eagerBytes =
+      eager::peakOf(*program, options.optimizer, eager::requireDevice(torchDevice(options.target)));
   const bool trainsHalves = std::ranges::any_of(program->tensors, [](const eager::Tensor &tensor) {
     return tensor.kind == eager::Tensor::Kind::Parameter && tensor.width == 2;
   });

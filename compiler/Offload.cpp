@@ -1,5 +1,6 @@
 #include "compiler/Offload.h"
 
+#include "codegen/Backend.h"
 #include "runtime/base/CopyPace.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/MemoryFlag.h"
@@ -117,12 +118,8 @@ void checkOffload(const OffloadOptions &options, const std::string &target, bool
                             " is about --offload=FOLDER; give one");
     return;
   }
-  if (target != "host")
-    throw Error::badInput("--offload copies with threads of the host; on GPUs it needs memory of "
-                          "the host that is pinned, and "
-                          "streams for both directions, which the CUDA device does not have; leave "
-                          "it out with --target=" +
-                          target);
+  if (const std::string why = whyNot(target, Feature::SlowMemory); !why.empty())
+    throw Error::badInput(why + "; leave it out with --target=" + target);
   if (!options.speed || !options.capacity || isRun)
     freeIn(options.folder);
 }

@@ -1,11 +1,13 @@
 #include "compiler/Options.h"
 
 #include "codegen/program/ObjectFile.h"
+#include "compiler/DataSheet.h"
 #include "compiler/ProgressLine.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/MemoryFlag.h"
 #include "runtime/base/Names.h"
 #include "runtime/base/Parallel.h"
+#include "runtime/base/Text.h"
 #include "runtime/data/ArrayFile.h"
 #include "runtime/report/Verdict.h"
 
@@ -380,9 +382,8 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               "what a process takes beside the arena, where that is not known or known better",
               [&](const std::string &text) { options.outside = parseBytes(text); });
   flags.value("roofline", "SHEET",
-              "data sheet whose speed weighs recomputations: a100, b200, cpu, cpu-avx2, h100, "
-              "h200, rtx4090, or "
-              "a file.json (default: the target's)",
+              "data sheet whose speed weighs recomputations: " + joined(deviceNames()) +
+                  ", or a file.json (default: the target's)",
               [&](const std::string &text) { options.roofline = text; });
   flags.value("profile", "run|FILE",
               "weigh recomputations by measured times: run measures every kernel of the step on "
@@ -524,10 +525,11 @@ void finishOptions(CompileOptions &options) {
   finishShapes(options);
   if (options.accumulate == kAny && !options.memoryBudget)
     throw Error::badInput("--accumulate=auto finds what fits --memory-budget; give one");
-  if (options.epilogues != LibraryEpilogues::All && options.target == "host")
-    throw Error::badInput("--epilogues is about the libraries of GPUs; say --target=cuda:CHIP");
-  if (options.tf32 && options.target == "host")
-    throw Error::badInput("--tf32 is about GPUs; the host multiplies f32 values as they are");
+  for (const auto &[isGiven, feature] :
+       {std::pair(options.epilogues != LibraryEpilogues::All, Feature::Epilogues),
+        std::pair(options.tf32, Feature::Tf32)})
+    if (const std::string why = isGiven ? whyNot(options.target, feature) : ""; !why.empty())
+      throw Error::badInput(why);
   if (options.budgetCovers == BudgetCovers::Process && !options.memoryBudget)
     throw Error::badInput("--budget-covers=process is about --memory-budget; give one");
   if (!options.profile.empty() && !options.roofline.empty() &&

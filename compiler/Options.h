@@ -81,8 +81,8 @@ struct CompileOptions {
   bool freezeBatchNorm = false;
   std::vector<std::string> frozenTypes; ///< PATTERN:TYPE, or a type alone for all
   bool disableDropout = false;
-  std::string target = "host"; ///< where the program runs: codegen/Backend.h
-  bool tf32 = false;           ///< products of f32 values may be cut to TF32, on GPUs
+  std::string target = kDefaultTarget; ///< where the program runs: codegen/Backend.h
+  bool tf32 = false;                   ///< products of f32 values may be cut to TF32, on GPUs
   LibraryEpilogues epilogues = LibraryEpilogues::All; ///< of a GPU's libraries
   std::optional<Card> card;                           ///< that --card names; absent: the target's
   bool fit = false;        ///< a step that does not fit the card is an error

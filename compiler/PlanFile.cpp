@@ -1,5 +1,6 @@
 #include "compiler/PlanFile.h"
 
+#include "codegen/Backend.h"
 #include "codegen/LinkedFile.h"
 #include "codegen/SealFile.h"
 #include "runtime/base/Error.h"
@@ -40,9 +41,7 @@ PlanFile planOfObject(MemoryBufferRef buffer, const std::string &path) {
     throw Error::badInput("\"" + path + "\" carries no plan" + expected);
   requireSealed(buffer);
   Program program = programFromJson({json.data(), length});
-  // A program for the host names its instruction set, too: "host:avx2".
-  const bool isHost = program.target.starts_with("host:");
-  return {std::move(program.plan), isHost ? "host" : std::move(program.target), std::nullopt};
+  return {std::move(program.plan), targetOfProgram(program.target), std::nullopt};
 }
 
 std::unique_ptr<MemoryBuffer> openPlanFile(const std::string &path) {

@@ -29,6 +29,22 @@ enum class OrderWish {
   RowMajor,     ///< what it reads and writes row by row
 };
 
+/// What an op wants by how it walks over what it reads and writes (walkOf), on a device that is fast on channels-last images.
+inline OrderWish wishOf(mlir::Operation *op) {
+  switch (walkOf(op)) {
+  case Walk::Images:
+    return OrderWish::ChannelsLast;
+  case Walk::Matrices:
+    return OrderWish::Matrices;
+  case Walk::Rows:
+    return OrderWish::RowMajor;
+  case Walk::Alike:
+  case Walk::Apart:
+    break;
+  }
+  return OrderWish::None;
+}
+
 class Target {
 public:
   virtual ~Target() = default;

@@ -138,6 +138,18 @@ private:
 
 } // namespace
 
+std::string whyNot(Feature feature) {
+  switch (feature) {
+  case Feature::SlowMemory:
+    return "--offload copies with threads of the host; on GPUs it needs memory of the host that is "
+           "pinned, and streams for both directions, which the CUDA device does not have";
+  case Feature::Epilogues:
+  case Feature::Tf32:
+    return "";
+  }
+  throw Error::internal("GPUs have no answer about a feature");
+}
+
 std::unique_ptr<Backend> createCudaBackend(const BackendOptions &options) {
   return std::make_unique<CudaBackend>(options);
 }

@@ -314,18 +314,8 @@ int64_t CudaTarget::productRowStep(MatmulOp product) const {
 OrderWish CudaTarget::orderWish(Operation *op) const {
   if (isConvolution(op))
     return isForTensorCores(op) ? OrderWish::ChannelsLast : OrderWish::RowMajor;
-  switch (walkOf(op)) {
-  case Walk::Images:
-    return isForTensorCores(op) ? OrderWish::ChannelsLast : OrderWish::None;
-  case Walk::Matrices:
-    return OrderWish::Matrices;
-  case Walk::Rows:
-    return OrderWish::RowMajor;
-  case Walk::Alike:
-  case Walk::Apart:
-    break;
-  }
-  return OrderWish::None;
+  const OrderWish wish = wishOf(op);
+  return wish == OrderWish::ChannelsLast && !isForTensorCores(op) ? OrderWish::None : wish;
 }
 
 bool CudaTarget::takesType(Operation *op, unsigned, FloatType type) const {

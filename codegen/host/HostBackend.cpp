@@ -104,6 +104,18 @@ private:
 
 } // namespace
 
+std::string whyNot(Feature feature) {
+  switch (feature) {
+  case Feature::SlowMemory:
+    return "";
+  case Feature::Epilogues:
+    return "--epilogues is about the libraries of GPUs; say --target=cuda:CHIP";
+  case Feature::Tf32:
+    return "--tf32 is about GPUs; the host multiplies f32 values as they are";
+  }
+  throw Error::internal("the host has no answer about a feature");
+}
+
 std::unique_ptr<Backend> createHostBackend(const BackendOptions &options) {
   return std::make_unique<HostBackend>(options);
 }

@@ -5,6 +5,9 @@
 
 namespace stow::host {
 
+/// As the row of the table of targets has it.
+std::string whyNot(Feature feature);
+
 std::unique_ptr<Backend> createHostBackend(const BackendOptions &options);
 
 } // namespace stow::host

@@ -151,20 +151,7 @@ int64_t HostTarget::productRowStep(MatmulOp) const { return 1; }
 
 /// Convolutions, pooling and normalizations are fast on channels-last operands and results, the
 /// library's and the generated ones alike.
-OrderWish HostTarget::orderWish(Operation *op) const {
-  switch (walkOf(op)) {
-  case Walk::Images:
-    return OrderWish::ChannelsLast;
-  case Walk::Matrices:
-    return OrderWish::Matrices;
-  case Walk::Rows:
-    return OrderWish::RowMajor;
-  case Walk::Alike:
-  case Walk::Apart:
-    break;
-  }
-  return OrderWish::None;
-}
+OrderWish HostTarget::orderWish(Operation *op) const { return wishOf(op); }
 
 bool HostTarget::takesType(Operation *op, unsigned position, FloatType type) const {
   if (!libraryCall(op) || type.isF32())

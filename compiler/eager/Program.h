@@ -42,6 +42,9 @@ struct Program {
 /// Where it runs: kernels save other tensors on a GPU, and optimizers update all parameters at once.
 enum class Device { Cpu, Cuda };
 
+/// By PyTorch's name: "cpu", "cuda". Throws Error(Internal) for others.
+Device requireDevice(const std::string &name);
+
 /// The most bytes of tensors that live at once in a step after the first: parameters, buffers, optimizer state and batch, what
 /// autograd saves, gradients, and the operators' results. No library's scratch and no allocator's rounding.
 Bytes peakOf(const Program &program, const OptimizerSpec &optimizer, Device device);

@@ -6,6 +6,7 @@
 #include "compiler/eager/Attention.h"
 #include "compiler/eager/Operators.h"
 #include "compiler/eager/Strides.h"
+#include "runtime/base/Error.h"
 
 #include <algorithm>
 #include <optional>
@@ -410,6 +411,15 @@ private:
 };
 
 } // namespace
+
+Device requireDevice(const std::string &name) {
+  if (name == "cpu")
+    return Device::Cpu;
+  if (name == "cuda")
+    return Device::Cuda;
+  throw Error::internal("what PyTorch eager takes on \"" + name +
+                        "\" is not known; expected cpu or cuda");
+}
 
 Bytes peakOf(const Program &program, const OptimizerSpec &optimizer, Device device) {
   return Replay(withAttentionExpanded(program, device), optimizer, device).run();

@@ -1,5 +1,6 @@
 // Steps small enough to count the bytes of by hand.
 #include "compiler/eager/Program.h"
+#include "runtime/base/Error.h"
 
 #include <gmock/gmock.h>
 
@@ -55,6 +56,12 @@ TEST(ReplayTest, SumsOfGradientsAreThereFromTheStart) {
   Builder net = dense();
   net.program.accumulates = true;
   EXPECT_EQ(net.peak(), 800 + 640 + 3 * 256); // the gradient of w2 has been added by then
+}
+
+TEST(ReplayTest, DevicesByPyTorchsNames) {
+  EXPECT_EQ(requireDevice("cpu"), Device::Cpu);
+  EXPECT_EQ(requireDevice("cuda"), Device::Cuda);
+  EXPECT_THROW(requireDevice("mps"), Error);
 }
 
 TEST(ReplayTest, AFrozenParameterKeepsNothingAlive) {
