@@ -52,6 +52,23 @@ std::optional<Card> cardOf(const CompileOptions &options) {
       options);
 }
 
+Bytes budgetOfCard(const CompileOptions &options) {
+  const std::optional<Card> card = cardOf(options);
+  if (!card)
+    throw Error::badInput(
+        "--memory-budget=card plans for what the card has, and --target=" + options.target +
+        " names none with a known memory; say how much it has: --card=24GiB");
+  const Bytes process = options.outside.value_or(card->processBytes);
+  const bool coversProcess = options.budgetCovers == BudgetCovers::Process;
+  const Bytes budget = card->bytes - card->systemBytes - (coversProcess ? 0 : process);
+  if (budget <= 0)
+    throw Error::infeasible("STOW1001: the card's " + formatBytesExact(card->bytes) +
+                            " leave nothing beside " + formatBytesExact(card->systemBytes) +
+                            " for others (--reserve) and " + formatBytesExact(process) +
+                            " for the process beside its arena (--outside)");
+  return budget + options.reserve.value_or(0);
+}
+
 std::optional<Card> cardOf(const PlanFile &file, const CompileOptions &options) {
   return withReserve(options.card ? options.card : cardOfFile(file, options), options);
 }

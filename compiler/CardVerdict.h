@@ -11,6 +11,11 @@ namespace stow {
 /// is known. Throws Error(BadInput) where --fit asks about a card that nobody knows.
 std::optional<Card> cardOf(const CompileOptions &options);
 
+/// The budget that the card leaves beside others and the process (--outside, else an estimate), and what --reserve has of it, which is
+/// taken off a budget in bytes. With --budget-covers=process also what the process takes. Throws Error(BadInput) where no card is known,
+/// Error(Infeasible) where nothing is left.
+Bytes budgetOfCard(const CompileOptions &options);
+
 /// The verdict on what was compiled for `options`. Where the step does not fit, more of it is planned for the remedies.
 Verdict verdictOn(mlir::MLIRContext &context, const CompileOptions &options,
                   const CompiledPlan &compiled, const Card &card);

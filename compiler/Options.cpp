@@ -1,6 +1,7 @@
 #include "compiler/Options.h"
 
 #include "codegen/program/ObjectFile.h"
+#include "compiler/CardVerdict.h"
 #include "compiler/DataSheet.h"
 #include "compiler/ProgressLine.h"
 #include "runtime/base/Error.h"
@@ -370,9 +371,13 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.recompute = parseRecompute(text); });
   flags.value(
       "memory-budget", "BYTES",
-      "the arena's limit: 2GiB, 900MB, bytes, or 70% of the arena with everything kept; "
-      "recomputes what does not fit, in the least time",
-      [&](const std::string &text) { options.memoryBudget = parseMemory("memory-budget", text); });
+      "the arena's limit: 2GiB, 900MB, bytes, card (what that of the target or --card has for it), "
+      "or 70% of the arena with everything kept; recomputes what does not fit, in the least time",
+      [&](const std::string &text) {
+        options.budgetIsCard = text == "card";
+        options.memoryBudget =
+            options.budgetIsCard ? ByteBudget() : parseMemory("memory-budget", text);
+      });
   flags.value(
       "budget-covers", "WHAT",
       "what --memory-budget limits: arena (the default), or process: also what lies outside",
@@ -455,15 +460,11 @@ std::string coveredBeside(const CompileOptions &options, Bytes budget, Bytes bes
   return text;
 }
 
-void addReserveFlag(CommandLine &line, CompileOptions &options) {
+void addCardFlag(CommandLine &line, CompileOptions &options) {
   line.value("reserve", "BYTES",
              "memory of the card for others: what --memory-budget in bytes and the card's verdict "
              "leave free (default: nothing of a budget, of a card what a desktop takes)",
              [&](const std::string &text) { options.reserve = parseMemoryBytes("reserve", text); });
-}
-
-void addCardFlag(CommandLine &line, CompileOptions &options) {
-  addReserveFlag(line, options);
   line.value(
       "card", "BYTES",
       "memory of the card that the step is to fit, as its maker states it: 24GiB (default: "
@@ -497,6 +498,8 @@ void finishOptions(CompileOptions &options) {
   if (options.modelPath.empty())
     throw Error::badInput("no model given; expected a .onnx or .mlir file");
   options.import.file = newModelFile();
+  if (options.budgetIsCard)
+    options.memoryBudget = {.bytes = budgetOfCard(options), .peakPercent = std::nullopt};
   if (options.memoryBudget && options.inSegments)
     throw Error::badInput("--checkpoint and --memory-budget both decide what is computed again; "
                           "give one of them");

@@ -56,6 +56,8 @@ struct CompileOptions {
   bool inSegments = false;                ///< --checkpoint=sqrt; else as `recompute` says
   std::optional<Allowance> recompute;     ///< without a budget; absent: the usual one
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
+  bool budgetIsCard =
+      false; ///< --memory-budget=card: the bytes are what finishOptions finds that it has
   BudgetCovers budgetCovers = BudgetCovers::Arena;
   OffloadOptions offload;
   std::optional<Bytes> reserve;       ///< for what else is on the card, if stated
@@ -106,9 +108,6 @@ Bytes reservedOf(const CompileOptions &options);
 
 /// "the budget of ... covers ...", where that is `beside` more than the arena; else empty.
 std::string coveredBeside(const CompileOptions &options, Bytes budget, Bytes beside);
-
-/// Adds --reserve.
-void addReserveFlag(CommandLine &line, CompileOptions &options);
 
 /// Adds --card and --reserve.
 void addCardFlag(CommandLine &line, CompileOptions &options);

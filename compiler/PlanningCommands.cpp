@@ -175,11 +175,12 @@ int maxBatch(MaxBatchRequest &request) {
   CompileOptions &options = request.options;
   const double extraTime = mostExtraTime(request);
   options.recompute.reset();
+  options.budgetIsCard |= !options.memoryBudget && cardOf(options);
   finishOptions(options);
   options.shapes.clear(); // of several shapes the largest decides
   if (!options.memoryBudget || !options.memoryBudget->bytes)
     throw Error::badInput("stowage max-batch needs --memory-budget in bytes, e.g. "
-                          "--memory-budget=2GiB");
+                          "--memory-budget=2GiB, or a card: --card=24GiB");
   if (!options.profile.empty())
     throw Error::badInput(
         "stowage max-batch weighs every batch by a data sheet; leave out --profile");
@@ -257,7 +258,7 @@ Run maxBatchCommand(CommandLine &line) {
              [request](const std::string &text) { request->extraTime = parseShare(text); });
   line.value("limit", "N", "the largest batch tried (default: 1048576)",
              [request](const std::string &text) { request->limit = parseCount("limit", text, 1); });
-  addReserveFlag(line, request->options);
+  addCardFlag(line, request->options);
   addCompileFlags(line, request->options);
   addModelWord(line, request->options);
   return [request] { return maxBatch(*request); };

@@ -224,10 +224,10 @@ def frontier(model: Any, example_inputs: Any = None, *, loss: Any = None, optimi
     return _frontier(_Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch))
 
 
-def max_batch(model: Any, example_inputs: Any = None, *, memory_budget: Any, loss: Any = None, optimizer: Any = "sgd",
+def max_batch(model: Any, example_inputs: Any = None, *, memory_budget: Any = None, loss: Any = None, optimizer: Any = "sgd",
               threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), binary: Any = None,
               method: Any = None, **options: Any) -> int:  # fmt: skip
-    """The largest batch whose step fits the budget, of what `plan` takes."""
+    """The largest batch whose step fits the budget, of what `plan` takes; without a budget, the card of `target` or `card`."""
     model, example_inputs, options = configured(model, example_inputs, method, options)
     source = _Source(model, example_inputs, loss, optimizer, None, threads, target_cpu, flags, options, binary, dynamic_batch=True)
     return _max_batch(source, memory_budget)
