@@ -109,8 +109,8 @@ def published(only: str) -> None:
             try:
                 tight = plan(memory_budget=int(peak))
                 within = f"{format_bytes(tight.arena_bytes)} in {100 * tight.extra_time_fraction:.1f} % more time"
-            except stowage.StowageError as error:
-                within = str(error).partition("\n")[0]
+            except stowage.InfeasibleBudget as error:
+                within = f"does not fit: {format_bytes(error.smallest_bytes)} at least"
         trained = f"{'QLoRA' if in_nf4 else 'LoRA'}, rank {adapters['r']}, {len(adapters['target_modules'])} matrices a layer"
         print(f"| {name} | {trained} | {' x '.join(map(str, shape))} | {format_bytes(int(peak))} | {source} | {format_bytes(whole.arena_bytes)} | {within} |",
               flush=True)  # fmt: skip
