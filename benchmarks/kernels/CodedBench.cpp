@@ -1,5 +1,5 @@
-// Products of few rows with a matrix in nf4 and int8, whose codes they read, beside the library's products of the same shape in f32 and
-// bf16, in turns on one thread.
+// Products of few rows, in f32 and in bf16, with a matrix in nf4 and int8, whose codes they read, beside the library's products of the same
+// shape in f32 and bf16, in turns on one thread.
 //
 //   build/release/bin/CodedBench
 //
@@ -85,33 +85,38 @@ Command inFloats(const Shapes &s, DType type) {
       {{"transpose_b", {s.isTransposed}}});
 }
 
-Command inCodes(const Shapes &s, Quantization scheme) {
+Command inCodes(const Shapes &s, Quantization scheme, DType type) {
   const Bytes bytes = partsOf(scheme, s.columns * s.depth).size;
   return named(CommandOp::DnnlCodedMatmul,
-               {{0, DType::F32, {s.rows, s.depth}, {}},
+               {{0, type, {s.rows, s.depth}, {}},
                 {0, DType::U8, {bytes}, {}},
-                {0, DType::F32, {s.rows, s.columns}, {}}},
+                {0, type, {s.rows, s.columns}, {}}},
                {{"scheme", {static_cast<int64_t>(scheme)}}, {"transpose_b", {s.isTransposed}}});
 }
 
 void compare(const Shapes &s) {
   const int64_t copies = std::max<int64_t>(1, elementsInAll / (s.columns * s.depth));
   Calls full(inFloats(s, DType::F32), copies), low(inFloats(s, DType::BF16), copies),
-      nf4(inCodes(s, Quantization::Nf4), copies), int8(inCodes(s, Quantization::Int8), copies);
-  std::vector<double> times[4];
+      nf4(inCodes(s, Quantization::Nf4, DType::F32), copies),
+      int8(inCodes(s, Quantization::Int8, DType::F32), copies),
+      lowNf4(inCodes(s, Quantization::Nf4, DType::BF16), copies),
+      lowInt8(inCodes(s, Quantization::Int8, DType::BF16), copies);
+  std::vector<double> times[6];
   for (int run = 0; run < runs; ++run)
-    for (size_t i = 0; Calls *calls : {&full, &low, &nf4, &int8})
+    for (size_t i = 0; Calls *calls : {&full, &low, &nf4, &int8, &lowNf4, &lowInt8})
       times[i++].push_back(calls->milliseconds());
-  double medians[4];
-  for (int i = 0; i < 4; ++i) {
+  double medians[6];
+  for (int i = 0; i < 6; ++i) {
     std::ranges::sort(times[i]);
     medians[i] = times[i][runs / 2];
   }
-  std::printf("| %lld x %lld x %lld%s | %.3f | %.3f | %.3f | %.3f | %.2f | %.2f |\n",
+  std::printf("| %lld x %lld x %lld%s | %.3f | %.3f | %.3f | %.3f | %.2f | %.2f | %.3f | %.3f | "
+              "%.2f | %.2f |\n",
               static_cast<long long>(s.rows), static_cast<long long>(s.columns),
               static_cast<long long>(s.depth), s.isTransposed ? ", transposed" : "", medians[0],
               medians[1], medians[2], medians[3], medians[2] / std::min(medians[0], medians[1]),
-              medians[3] / std::min(medians[0], medians[1]));
+              medians[3] / std::min(medians[0], medians[1]), medians[4], medians[5],
+              medians[4] / medians[1], medians[5] / medians[1]);
   std::fflush(stdout);
 }
 
@@ -120,8 +125,8 @@ void compare(const Shapes &s) {
 int main() {
   setThreads(1);
   std::printf("| rows x columns x contracted | f32, ms | bf16 | nf4 | int8 | nf4 by the faster of "
-              "both | int8 |\n"
-              "|---|---:|---:|---:|---:|---:|---:|\n");
+              "both | int8 | nf4 times bf16, ms | int8 times bf16 | by bf16 | by bf16 |\n"
+              "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
   for (bool isTransposed : {true, false})
     for (auto [columns, depth] :
          {std::pair<int64_t, int64_t>{1024, 1024}, {4096, 4096}, {8192, 2048}, {2048, 8192}})

@@ -38,11 +38,14 @@ bool isChannelsLast(Value value) {
   return type.getShape()[1] > 1 && layoutOf(type) == channelsLastLayout(type.getRank());
 }
 
-/// Loops read codes for few rows of f32, all row-major.
+/// Loops read codes for few rows of f32 or bf16, all row-major.
 bool readsCodes(CodedMatmulOp product) {
+  const Type element = tensorType(product.getY()).getElementType();
+  if (!element.isF32() && !element.isBF16())
+    return false;
   for (Value value : {Value(product.getA()), Value(product.getY())})
     if (const RankedTensorType type = tensorType(value);
-        !type.getElementType().isF32() || !layoutOf(type).isRowMajor())
+        type.getElementType() != element || !layoutOf(type).isRowMajor())
       return false;
   const RankedTensorType y = tensorType(product.getY());
   return takesCodes({y.getNumElements() / y.getShape().back(), y.getShape().back(),

@@ -1,8 +1,24 @@
 // Products of few rows with a quantized matrix: what the loops of CodedProduct.h need of a command.
 #include "runtime/host/Primitive.h"
 #include "runtime/host/loops/CodedProduct.h"
+#include "runtime/host/loops/Vectors.h"
 
 namespace stow::host {
+
+/// In bf16 what multiplies is widened first, and what comes out narrowed behind: a few rows, in the call's scratch.
+static void runInBf16(const FewRows &product, Quantization scheme,
+                      const std::vector<char *> &addresses, char *scratch, int64_t threads) {
+  const auto *x = reinterpret_cast<const uint16_t *>(addresses[0]);
+  auto *y = reinterpret_cast<uint16_t *>(addresses[2]);
+  auto *wide = reinterpret_cast<float *>(scratch);
+  const int64_t factors = product.rows * product.depth, results = product.rows * product.columns;
+  float *sums = wide + factors;
+  for (int64_t i = 0; i < factors; ++i)
+    wide[i] = widenBf16(x[i]);
+  multiplyCodes(product, scheme, wide, addresses[1], sums, threads, Rounding::Bf16);
+  for (int64_t i = 0; i < results; ++i)
+    y[i] = narrowBf16(sums[i]);
+}
 
 Preparation prepareCodedMatMul(const Command &command, const std::vector<bool> &anyLayout) {
   const Call call(command, anyLayout, {"a", "codes", "dst"});
@@ -10,10 +26,14 @@ Preparation prepareCodedMatMul(const Command &command, const std::vector<bool> &
   const int64_t scheme = call.integer("scheme");
   if (scheme < 0 || scheme > static_cast<int64_t>(Quantization::Int8))
     call.fail("its scheme is none");
+  const DType type = call.operand(0).dtype;
+  if (type != DType::F32 && type != DType::BF16)
+    call.fail(call.describe(0) + " must be in f32 or bf16");
   for (size_t i = 0; i < command.operands.size(); ++i)
-    if (call.operand(i).dtype != (i == 1 ? DType::U8 : DType::F32) ||
+    if (call.operand(i).dtype != (i == 1 ? DType::U8 : type) ||
         !call.operand(i).layout.isRowMajor())
-      call.fail(call.describe(i) + " must be row-major, in f32, codes in u8");
+      call.fail(call.describe(i) +
+                " must be row-major, in the type of the first factor, codes in u8");
   if (a.empty() || dst.empty() || a.back() < 1 || dst.back() < 1)
     call.fail("both factors must have rows");
   const FewRows product = {elementCount(dst) / dst.back(), dst.back(), a.back(),
@@ -26,6 +46,14 @@ Preparation prepareCodedMatMul(const Command &command, const std::vector<bool> &
   std::vector<Argument> arguments;
   for (size_t i = 0; i < command.operands.size(); ++i)
     arguments.push_back({i, 0, descOf(call.operand(i).dtype, call.shape(i), {}), {}});
+  if (type == DType::BF16) {
+    const Bytes scratch =
+        product.rows * (product.depth + product.columns) * static_cast<Bytes>(sizeof(float));
+    auto run = [=](const std::vector<char *> &addresses, char *floats, int64_t threads) {
+      runInBf16(product, given, addresses, floats, threads);
+    };
+    return {{}, arguments, Loops{"stow_codes_bf16", scratch, run}};
+  }
   auto run = [=](const std::vector<char *> &addresses, char *, int64_t threads) {
     multiplyCodes(product, given, reinterpret_cast<const float *>(addresses[0]), addresses[1],
                   reinterpret_cast<float *>(addresses[2]), threads);

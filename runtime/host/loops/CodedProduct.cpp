@@ -152,6 +152,23 @@ decodeAvx512(const Blocks &blocks, int64_t first, int64_t count, int64_t ahead, 
 }
 #endif
 
+/// Each number as narrowBf16 has it, in f32 still; `count` is a multiple of a block.
+template <typename V> STOW_INLINE void roundAll(float *numbers, int64_t count) {
+  using Bits = typename Kind<V>::Bits;
+  using Signed = typename Kind<V>::Signed;
+  for (int64_t i = 0; i < count; i += lanesOf<V>) {
+    const Bits bits = (Bits)at<V>(numbers + i);
+    const Signed isNan = (Signed)(bits & 0x7fffffff) > 0x7f800000;
+    const Bits rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
+    at<V>(numbers + i) = (V)((isNan ? quiet : rounded) & 0xffff0000);
+  }
+}
+
+#define STOW_FOR(name, target, V)                                                                  \
+  target void round##name(float *numbers, int64_t count) { roundAll<V>(numbers, count); }
+STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
+#undef STOW_FOR
+
 /// Elements [first, first + count). Codes `ahead` elements further are asked for, as they are read soon.
 using DecodeFn = void (*)(const Blocks &, int64_t first, int64_t count, int64_t ahead, float *to);
 
@@ -160,8 +177,9 @@ DecodeFn decodeFn() { return STOW_FOR_INSTRUCTIONS(decode); }
 /// Rows of w as floats, a tile at a time.
 class CodedRows {
 public:
-  CodedRows(const FewRows &product, Quantization scheme, const char *stored)
+  CodedRows(const FewRows &product, Quantization scheme, const char *stored, Rounding rounding)
       : blocks(scheme, product.columns * product.depth, stored), decode(decodeFn()),
+        round(rounding == Rounding::Bf16 ? STOW_FOR_INSTRUCTIONS(round) : nullptr),
         pitch(product.isTransposed ? product.depth : product.columns),
         ahead(product.isTransposed ? dotDepth : stripRows * product.columns) {}
 
@@ -169,12 +187,15 @@ public:
   /// later rows.
   const float *load(int64_t row, int64_t begin, int64_t count, float *tile) const {
     decode(blocks, row * pitch + begin, count, ahead, tile);
+    if (round)
+      round(tile, count);
     return tile;
   }
 
 private:
   const Blocks blocks;
   const DecodeFn decode;
+  void (*const round)(float *, int64_t); ///< null: numbers multiply as they are
   const int64_t pitch, ahead;
 };
 
@@ -366,9 +387,9 @@ bool takesCodes(const FewRows &product) {
 }
 
 void multiplyCodes(const FewRows &product, Quantization scheme, const float *x, const char *stored,
-                   float *y, int64_t threads) {
-  multiply(product, STOW_FOR_INSTRUCTIONS(codes), CodedRows(product, scheme, stored), x, y,
-           threads);
+                   float *y, int64_t threads, Rounding rounding) {
+  multiply(product, STOW_FOR_INSTRUCTIONS(codes), CodedRows(product, scheme, stored, rounding), x,
+           y, threads);
 }
 
 void multiplyFloats(const FewRows &product, const float *x, const float *w, float *y,

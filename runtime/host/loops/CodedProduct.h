@@ -24,9 +24,15 @@ struct FewRows {
 /// True for what the loops take: at most 8 rows, and rows of w of whole blocks.
 bool takesCodes(const FewRows &product);
 
+/// What the numbers of a quantized w are rounded to before they multiply.
+enum class Rounding : uint8_t {
+  None,
+  Bf16, ///< to the nearest, ties to even: as a step in bf16 stores them
+};
+
 /// `stored` has the bytes of w.
 void multiplyCodes(const FewRows &product, Quantization scheme, const float *x, const char *stored,
-                   float *y, int64_t threads);
+                   float *y, int64_t threads, Rounding rounding = Rounding::None);
 void multiplyFloats(const FewRows &product, const float *x, const float *w, float *y,
                     int64_t threads);
 

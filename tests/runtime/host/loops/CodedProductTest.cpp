@@ -2,6 +2,9 @@
 // against sums in double.
 #include "runtime/host/loops/CodedProduct.h"
 
+#include "runtime/base/Error.h"
+#include "runtime/host/Float16.h"
+#include "runtime/host/Library.h"
 #include "tests/runtime/host/Draw.h"
 
 #include <gtest/gtest.h>
@@ -53,6 +56,27 @@ TEST_P(CodedProductTest, GivesTheBitsOfFloats) {
     }
 }
 
+TEST_P(CodedProductTest, GivesTheBitsOfRoundedFloats) {
+  const auto [p, scheme] = GetParam();
+  const int64_t elements = p.columns * p.depth;
+  const std::vector<float> x = draw(p.rows * p.depth, 1);
+  std::vector<char> stored(static_cast<size_t>(partsOf(scheme, elements).size));
+  quantize(scheme, draw(elements, 2), stored.data());
+  std::vector<float> w(static_cast<size_t>(elements)),
+      expected(static_cast<size_t>(p.rows * p.columns));
+  dequantize(scheme, stored.data(), w);
+  const std::vector<float> exact = w;
+  for (float &number : w)
+    number = widenBf16(narrowBf16(number));
+  EXPECT_NE(w, exact);
+  multiplyFloats(p, x.data(), w.data(), expected.data(), 1);
+  for (int64_t threads : {1, 3}) {
+    std::vector<float> y(expected.size(), NAN);
+    multiplyCodes(p, scheme, x.data(), stored.data(), y.data(), threads, Rounding::Bf16);
+    EXPECT_EQ(y, expected) << threads;
+  }
+}
+
 TEST_P(CodedProductTest, Decodes) {
   const auto [p, scheme] = GetParam();
   const int64_t elements = p.columns * p.depth;
@@ -80,6 +104,43 @@ std::vector<Case> cases() {
   return result;
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, CodedProductTest, testing::ValuesIn(cases()));
+
+TEST(CodedProduct, InBf16IsACallWithScratch) {
+  const FewRows p = {3, 128, 70, false};
+  const int64_t elements = p.columns * p.depth;
+  const Bytes packed = partsOf(Quantization::Nf4, elements).size;
+  Command command;
+  command.op = CommandOp::DnnlCodedMatmul;
+  command.name = "product";
+  command.ints = {{"scheme", {static_cast<int64_t>(Quantization::Nf4)}}, {"transpose_b", {0}}};
+  const Bytes codesAt = 512, yAt = alignUp(codesAt + packed, 64);
+  command.operands = {{0, DType::BF16, {p.rows, p.depth}, {}},
+                      {codesAt, DType::U8, {packed}, {}},
+                      {yAt, DType::BF16, {p.rows, p.columns}, {}}};
+  command.workspaceOffset = alignUp(yAt + p.rows * p.columns * 2, 64);
+  command.workspaceBytes = queryLibrary(command, {}, 1).workspaceBytes;
+  EXPECT_EQ(command.workspaceBytes, p.rows * (p.depth + p.columns) * 4);
+  std::vector<float> room(
+      static_cast<size_t>(command.workspaceOffset + command.workspaceBytes) / 4 + 64);
+  char *arena = reinterpret_cast<char *>(room.data());
+  arena += (64 - reinterpret_cast<uintptr_t>(arena) % 64) % 64;
+  std::vector<float> x = draw(p.rows * p.depth, 1), w(static_cast<size_t>(elements)),
+                     sums(static_cast<size_t>(p.rows * p.columns));
+  quantize(Quantization::Nf4, draw(elements, 2), arena + codesAt);
+  dequantize(Quantization::Nf4, arena + codesAt, w);
+  auto *narrow = reinterpret_cast<uint16_t *>(arena);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = widenBf16(narrow[i] = narrowBf16(x[i]));
+  for (float &number : w)
+    number = widenBf16(narrowBf16(number));
+  multiplyFloats(p, x.data(), w.data(), sums.data(), 1);
+  bindLibraryCall(command, arena, 1)->run();
+  const auto *y = reinterpret_cast<const uint16_t *>(arena + yAt);
+  for (size_t i = 0; i < sums.size(); ++i)
+    ASSERT_EQ(y[i], narrowBf16(sums[i])) << i;
+  command.operands[2].dtype = DType::F32; // one type for both
+  EXPECT_THROW(queryLibrary(command, {}, 1), Error);
+}
 
 TEST(CodedProduct, IsForFewRowsOfWholeBlocks) {
   EXPECT_TRUE(takesCodes({8, 3, 64, true}));
