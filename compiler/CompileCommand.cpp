@@ -45,6 +45,7 @@ void writeProgram(CompiledPlan &compiled, const CompileOptions &options, bool fi
     throw Error::badInput("compilation stopped in stage kernels");
   Program &program = built->program;
   program.batchesPerStep = batchesPerStep(*compiled.module);
+  program.devices = devicesOf(*compiled.module);
   setBatches(program, options);
   program.fillsBatches = fillsBatches;
   program.threads = options.threads;
@@ -135,7 +136,8 @@ int compile(CompileOptions &options) {
   absl::PrintF("%s: arena %s, lower bound %s (%s)%s, recomputed work %.1f %%\n", options.outputPath,
                formatBytesExact(plan.arenaBytes), formatBytesExact(plan.lowerBoundBytes),
                plan.status, logical, 100 * recomputedFractionOf(plan));
-  for (const std::string &line : {describeCopies(plan), describeReferences(plan)})
+  for (const std::string &line :
+       {describeCopies(plan), describeReductions(plan), describeReferences(plan)})
     if (!line.empty())
       absl::PrintF("  %s\n", line);
   if (verdict)

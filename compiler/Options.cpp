@@ -259,6 +259,11 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
               "run a step as K batches of batch/K samples whose gradients are added up; auto: as "
               "many as take the least time within --memory-budget",
               [&](const std::string &text) { parseAccumulate(text, options); });
+  flags.value(
+      "devices", "N",
+      "run a step on N devices together, each on a batch of its own, and add up their "
+      "gradients: started by mpirun -n N",
+      [&](const std::string &text) { options.devices = parseCount("devices", text, 1, 1 << 16); });
   flags.value("input", "NAMES", "graph inputs that carry data, where weights are inputs too",
               [&](const std::string &text) { options.import.dataInputs = splitList(text); });
   flags.value("parameter", "PATTERNS",
@@ -494,6 +499,28 @@ void addModelWord(CommandLine &line, CompileOptions &options) {
   });
 }
 
+/// Of several devices: what does not go with them yet.
+static void checkDevices(const CompileOptions &options) {
+  if (options.devices == 1)
+    return;
+  for (const auto &[isGiven, flag] :
+       {std::pair(options.target != "host", "--target=" + options.target),
+        std::pair(options.accumulate != 1, std::string("--accumulate")),
+        std::pair(!options.shapes.empty(), std::string("--shapes")),
+        std::pair(options.offload.isAsked(), std::string("--offload")),
+        std::pair(options.offload.statePercent != 0, std::string("--offload-state")),
+        std::pair(!options.inputGradients.empty(), std::string("--input-gradients")),
+        std::pair(options.precision != Precision::F32, std::string("--precision")),
+        std::pair(options.emit == ProgramForm::SharedLibrary, std::string("--emit=shared")),
+        std::pair(options.profile == "run", std::string("--profile=run"))})
+    if (isGiven)
+      throw Error::badInput(
+          "--devices=N makes executables for processors, of a step in f32 of one batch "
+          "in one shape that needs no other memory, weighed by a data sheet; "
+          "leave it or " +
+          flag + " out");
+}
+
 void finishOptions(CompileOptions &options) {
   if (options.modelPath.empty())
     throw Error::badInput("no model given; expected a .onnx or .mlir file");
@@ -526,6 +553,7 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--input-gradients gives that of the samples of one batch, --accumulate "
                           "makes a step of several; give one of them");
   finishShapes(options);
+  checkDevices(options);
   if (options.accumulate == kAny && !options.memoryBudget)
     throw Error::badInput("--accumulate=auto finds what fits --memory-budget; give one");
   for (const auto &[isGiven, feature] :

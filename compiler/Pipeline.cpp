@@ -23,6 +23,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/InputFile.h"
 #include "runtime/base/LongWork.h"
+#include "runtime/format/Reduction.h"
 #include "runtime/format/SlowCopies.h"
 
 #include "mlir/IR/Verifier.h"
@@ -152,7 +153,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   loss.loss = options.loss;
   loss.output = options.lossOutput;
   manager.addPass(createAttachLossPass(loss));
-  if (variant.batches > 1)
+  if (variant.batches > 1 || options.devices > 1)
     manager.addPass(createSeparateDivisorPass({.terms = divisorTerms}));
   AutodiffPassOptions gradients;
   gradients.scaleLoss = variant.precision == Precision::F16;
@@ -160,6 +161,9 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   manager.addPass(createAutodiffPass(gradients));
   if (variant.batches > 1)
     manager.addPass(createAccumulateGradientsPass(accumulateOptions(options, variant)));
+  if (options.devices > 1)
+    manager.addPass(createReduceOverRanksPass(
+        {.ranks = options.devices, .mean = options.loss.reduction != LossSpec::Reduction::Sum}));
   manager.addPass(createExpandBatchNormPass(target));
   manager.addPass(createConvolutionBiasPass(target));
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options, variant)));
@@ -261,6 +265,8 @@ void stateOutside(ModuleOp module, const CompileOptions &options, const Backend 
   OutsideArena outside = backend.outsideArena();
   if (options.outside)
     outside = {options.outside, "as --outside says"};
+  else if (options.devices > 1 && outside.bytes)
+    *outside.bytes += kRanksProcessBytes;
   Builder builder(module.getContext());
   if (outside.bytes)
     module->setAttr(kOutsideBytesAttr, builder.getI64IntegerAttr(*outside.bytes));

@@ -9,6 +9,11 @@ int64_t batchesPerStep(ModuleOp module) {
   return batches ? batches.getInt() : 1;
 }
 
+int64_t devicesOf(ModuleOp module) {
+  auto devices = module->getAttrOfType<IntegerAttr>(kDevicesAttr);
+  return devices ? devices.getInt() : 1;
+}
+
 StringRef graphShape(func::FuncOp graph) {
   auto shape = graph->getAttrOfType<StringAttr>(kShapeAttr);
   return shape ? shape.getValue() : StringRef();

@@ -2,6 +2,7 @@
 //
 //   one batch          train
 //   K batches          accumulate x (K - 1), then commit
+//   N devices          train on each, which add up their gradients inside it
 //
 //   @accumulate  forward, backward; adds every gradient to a sum that is state
 //   @commit      the same on the last batch; each gradient and its sum go into the parameter's update at once
@@ -13,6 +14,9 @@ namespace stow {
 
 /// On modules: the number of batches of a step; absent: 1.
 inline constexpr llvm::StringLiteral kBatchesAttr = "stow.batches";
+
+/// On modules: the number of devices that run the step together, each on a batch of its own; absent: 1.
+inline constexpr llvm::StringLiteral kDevicesAttr = "stow.devices";
 
 /// The result by which a step's loss is divided, where batches have different divisors.
 inline constexpr llvm::StringLiteral kLossDivisorName = "loss.divisor";
@@ -27,6 +31,7 @@ inline constexpr llvm::StringLiteral kShapeAttr = "stow.shape";
 inline constexpr llvm::StringLiteral kPaddingAttr = "stow.padding";
 
 int64_t batchesPerStep(mlir::ModuleOp module);
+int64_t devicesOf(mlir::ModuleOp module);
 
 /// The name of a graph's shape; empty for the first, or the only one.
 llvm::StringRef graphShape(mlir::func::FuncOp graph);

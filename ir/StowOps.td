@@ -4,6 +4,7 @@
 
 include "ir/StowAttentionOps.td"
 include "ir/StowBitwiseOps.td"
+include "ir/StowCollectiveOps.td"
 include "ir/StowDetachOps.td"
 include "ir/StowElementwiseOps.td"
 include "ir/StowEmbeddingOps.td"

@@ -36,6 +36,7 @@ test_packages=(
   clang-format-22                                     # the format check
   nodejs node-typescript                              # tests of the page of plans (viewer/)
   chromium chromium-driver python3-selenium           # and that page in a real browser
+  openmpi-bin mpich                                   # tests of several devices, on either (docs/devices.md)
   graphviz                                            # lays out the graphs of --format=dot
 )
 

@@ -3,6 +3,7 @@
 #include "codegen/kernels/Kernels.h"
 #include "codegen/program/LibraryCommand.h"
 #include "ir/StowAttentionOps.h"
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowLinearOps.h"
@@ -13,6 +14,7 @@
 #include "ir/StowShapeOps.h"
 #include "ir/StowStatisticsOps.h"
 #include "runtime/base/Error.h"
+#include "runtime/format/Reduction.h"
 #include "runtime/host/Library.h"
 #include "runtime/host/loops/CodedProduct.h"
 
@@ -58,6 +60,17 @@ bool takesNormPool(Value x, Value pooled, Value saved) {
          tensorType(saved).getElementType().isInteger(8);
 }
 
+Target::Requirements requirementsOf(AllReduceOp op) {
+  Target::Requirements requirements;
+  requirements.workspaceBytes =
+      reductionScratchBytes(storedBytesOf(op.getX().getType()) / static_cast<Bytes>(sizeof(float)),
+                            static_cast<int64_t>(op.getRanks()));
+  requirements.implementation = "pieces, in the order of the ranks";
+  for (Value value : {Value(op.getX()), Value(op.getY())})
+    requirements.layouts.push_back(layoutOf(value.getType()));
+  return requirements;
+}
+
 } // namespace
 
 /// A row per op that the library has.
@@ -97,6 +110,7 @@ std::optional<CommandOp> HostTarget::libraryCall(Operation *op) const {
                       DnnlBatchNormMaxPoolGrad);
       })
       .Case([](ReorderOp) { return DnnlReorder; })
+      .Case([](AllReduceOp) { return AllReduce; })
       .Case([](AttentionOp) { return DnnlAttention; })
       .Case([](AttentionGradientOp) { return DnnlAttentionGradient; })
       .Default([](Operation *) { return std::nullopt; });
@@ -125,6 +139,8 @@ FailureOr<Target::Requirements> HostTarget::query(Operation *op, ArrayRef<bool> 
       requirements.implementation = "tiles";
       return requirements;
     }
+    if (auto reduction = dyn_cast<AllReduceOp>(op))
+      return requirementsOf(reduction);
     Command command = libraryCommand(op, *libraryCall(op));
     LibraryRequirements answer = queryLibrary(command, anyLayout, threads);
     for (auto [bytes, operand] : llvm::zip(answer.opaqueBytes, command.operands))
@@ -157,6 +173,8 @@ int64_t HostTarget::productRowStep(MatmulOp) const { return 1; }
 OrderWish HostTarget::orderWish(Operation *op) const { return wishOf(op); }
 
 bool HostTarget::takesType(Operation *op, unsigned position, FloatType type) const {
+  if (isa<AllReduceOp>(op))
+    return type.isF32();
   if (!libraryCall(op) || type.isF32())
     return true;
   const bool isWide =

@@ -1,5 +1,6 @@
 // A graph's steps and buffers as the plan states them, and why each buffer takes memory.
 #include "ir/StepGraphs.h"
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowOffloadOps.h"
 #include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
@@ -11,6 +12,7 @@
 #include "passes/memory/Passes.h"
 #include "passes/memory/PlanWords.h"
 #include "passes/memory/Runs.h"
+#include "runtime/format/Reduction.h"
 
 #include <absl/strings/str_cat.h>
 #include <algorithm>
@@ -81,6 +83,7 @@ public:
       plan.steps.push_back(step);
     }
     describeCopies();
+    describeReductions();
     const std::vector<Bytes> live = liveness.liveBytes();
     const auto most = std::max_element(live.begin(), live.end());
     plan.livePeakBytes = *most;
@@ -126,6 +129,19 @@ private:
       copies.slowPeakBytes = std::max(copies.slowPeakBytes, slow += here);
     if (copies.bytesOut + copies.bytesIn > 0)
       plan.copies = copies;
+  }
+
+  void describeReductions() {
+    PlannedReductions reductions;
+    for (auto op : graph.getBody().front().getOps<AllReduceOp>()) {
+      const Bytes bytes = storedBytesOf(op.getX().getType());
+      ++reductions.count;
+      reductions.bytes += bytes;
+      reductions.sentBytes += reductionTraffic(bytes / static_cast<Bytes>(sizeof(float)),
+                                               static_cast<int64_t>(op.getRanks()));
+    }
+    if (reductions.count > 0)
+      plan.reductions = reductions;
   }
 
   static bool isReturned(const Storage &storage) {

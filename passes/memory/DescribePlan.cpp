@@ -89,6 +89,7 @@ Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
   if (auto name = module.getSymName())
     plan.model = name->str();
   plan.batchesPerStep = batchesPerStep(module);
+  plan.devices = devicesOf(module);
   plan.arenaBytes = bytesAttr(module, kArenaBytesAttr);
   plan.persistentBytes = bytesAttr(module, kPersistentBytesAttr);
   plan.lowerBoundBytes = bytesAttr(module, kLowerBoundAttr);

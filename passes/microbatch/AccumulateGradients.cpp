@@ -171,6 +171,7 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
 void registerMicrobatchPasses() {
   registerPass([] { return createSeparateDivisorPass(); });
   registerPass([] { return createAccumulateGradientsPass(); });
+  registerPass([] { return createReduceOverRanksPass(); });
 }
 
 } // namespace stow

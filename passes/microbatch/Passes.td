@@ -85,4 +85,39 @@ def AccumulateGradientsPass : Pass<"stow-accumulate-gradients", "::mlir::ModuleO
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def ReduceOverRanksPass : Pass<"stow-reduce-over-ranks", "::mlir::ModuleOp"> {
+  let summary = "Make a step of several devices";
+  let description = [{
+    What: the step becomes one that `ranks` devices run, each on a batch of its own. In `@train` the gradient of every parameter
+    becomes its sum over the ranks (stow.all_reduce), and so does the loss. Where the loss is a mean (`mean`) both are divided by the
+    number of ranks; where it has a divisor (stow-separate-divisor), by the sum of the divisors. What is computed from sums is the
+    same on all ranks; stow-attach-optimizer puts updates behind them, so that parameters stay the same too. Sums are made in
+    the ranks' order: they have the bits of stow-accumulate-gradients on the same batches.
+
+    A batch normalization in training mode is warned about: it sees the batch of one rank.
+
+    Requires: `@train` with the gradient results of stow-autodiff, none of an input, and no step over several batches.
+
+    Ensures: the module's `stow.devices`; S11 of stow-verify-step.
+
+    Example:
+    ```mlir
+    func.func @train(%x: ..., %w: ...) { ... return %loss, %dw : tensor<f32>, tensor<4xf32> }
+    // becomes, with ranks=2 mean=true
+    func.func @train(%x: ..., %w: ...) {
+      ...
+      %0 = stow.all_reduce %dw {ranks = 2 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = stow.mul %0, %half : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+      ...
+    }
+    ```
+  }];
+  let options = [
+    Option<"ranks", "ranks", "int64_t", /*default=*/"2", "Devices that run the step, 2 or more">,
+    Option<"mean", "mean", "bool", /*default=*/"true",
+           "The loss of a step is the mean of its batches' losses, not their sum">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 #endif // STOW_MICROBATCH_PASSES_TD

@@ -63,6 +63,9 @@ def VerifyStepPass : Pass<"stow-verify-step", "::mlir::ModuleOp"> {
     backward; eval has none of backward and update.
     S10: an update overwrites arguments, its results are returned under their names, and nothing
     reads such an argument after its update.
+    S11: a module for several devices (`stow.devices`) reduces over as many ranks, in graphs that train alone, and no other module
+    does; the loss and the new values of parameters and optimizer state are computed from inputs, targets, seed and statistics,
+    which each rank has of its own, by way of stow.all_reduce alone.
 
     Requires: any module.
 
@@ -94,6 +97,7 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
     O7: one await_out waits for every copy_out, one await_in for every copy_in, and nothing else reads what a copy_in brings,
     nor a token that is no copy or await, but that of state that lies in slow memory (`stow.slow_state`), whose new value is returned as the token of
     its copy_out.
+    O8: S11 holds.
 
     Requires: any module.
 

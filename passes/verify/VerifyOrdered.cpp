@@ -4,6 +4,7 @@
 #include "ir/StowShapeOps.h"
 #include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
+#include "passes/verify/Replicas.h"
 
 using namespace mlir;
 
@@ -369,6 +370,7 @@ struct VerifyOrderedPass : impl::VerifyOrderedPassBase<VerifyOrderedPass> {
                                    {Role::Train, Role::Eval, Role::Accumulate, Role::Commit}));
     for (auto graph : module.getOps<func::FuncOp>())
       ok &= succeeded(OverwriteCheck().run(graph)) && succeeded(checkState(graph));
+    ok &= succeeded(checkReplicas(module)); // O8
     if (!ok)
       signalPassFailure();
   }

@@ -1,9 +1,10 @@
-// Checks the form "step" (F1), constraints S1 to S10 of Passes.td.
+// Checks the form "step" (F1), constraints S1 to S11 of Passes.td.
 #include "ir/StowDetachOps.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowPoolOps.h"
 #include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
+#include "passes/verify/Replicas.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -224,6 +225,7 @@ struct VerifyStep : impl::VerifyStepPassBase<VerifyStep> {
     bool ok = succeeded(checkShared(module));
     for (auto graph : module.getOps<func::FuncOp>())
       ok &= succeeded(checkGraph(graph));
+    ok &= succeeded(checkReplicas(module)); // S11
     if (!ok)
       signalPassFailure();
   }

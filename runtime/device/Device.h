@@ -46,6 +46,8 @@ struct Algorithms {
       {}; ///< what Device::algorithms() said in an earlier run, to be taken again unless Off
 };
 
+class Ranks;
+
 /// What a device has to know to take its memory.
 struct DeviceOptions {
   Bytes arenaBytes = 0;
@@ -58,6 +60,9 @@ struct DeviceOptions {
   std::optional<int64_t> gpu = {};
   Bytes slowBytes = 0; ///< of slow memory; 0: nothing travels
   Algorithms algorithms = {};
+  /// The processes that train together, of a program for several devices; null: this one is alone. Outlives the
+  /// device.
+  Ranks *ranks = nullptr;
 };
 
 /// What becomes of buffers that die.

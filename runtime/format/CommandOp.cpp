@@ -18,6 +18,7 @@ constexpr std::pair<CommandOp, std::string_view> table[] = {
     {CommandOp::CopyOut, "copy_out"},
     {CommandOp::CopyIn, "copy_in"},
     {CommandOp::AwaitCopy, "await_copy"},
+    {CommandOp::AllReduce, "all_reduce"},
     {CommandOp::DnnlConvolution, "dnnl.convolution"},
     {CommandOp::DnnlConvolutionGradInput, "dnnl.convolution_grad_input"},
     {CommandOp::DnnlConvolutionGradWeight, "dnnl.convolution_grad_weight"},

@@ -10,6 +10,7 @@
 //   sequence                     all that its parts read and write
 //   product_map                  runtime/host/loops/ProductRows.h
 //   copy_out, copy_in, await_copy  runtime/format/SlowCopies.h
+//   all_reduce                   x, y; both f32, of one layout         ranks
 //   dnnl.convolution             src, weights, [bias], dst            (1)
 //   dnnl.convolution_grad_input  diff_dst, weights, diff_src          (1)
 //   dnnl.convolution_grad_weight src, diff_dst, diff_weights          (1)
@@ -74,6 +75,7 @@ enum class CommandOp : uint8_t {
   CopyOut,    ///< to slow memory; it and the next two: runtime/format/SlowCopies.h
   CopyIn,
   AwaitCopy,
+  AllReduce, ///< with all other ranks (runtime/ranks/Ranks.h)
   DnnlConvolution,
   DnnlConvolutionGradInput,
   DnnlConvolutionGradWeight,

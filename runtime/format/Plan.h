@@ -125,6 +125,13 @@ struct PlannedCopies {
   Bytes slowPeakBytes = 0;   ///< most bytes of buffers that lie in slow memory at once
 };
 
+/// What the ranks of a step exchange in one run of a graph.
+struct PlannedReductions {
+  int64_t count = 0;
+  Bytes bytes = 0;     ///< of what is added up, on each rank
+  Bytes sentBytes = 0; ///< by a rank, and as many come to it
+};
+
 /// The plan of one graph (training step or evaluation). Persistent buffers are listed in each.
 struct GraphPlan {
   GraphRole role = GraphRole::Train;   ///< of no other graph of its shape
@@ -136,7 +143,8 @@ struct GraphPlan {
   int64_t peakStep = 0;      ///< the first step at which that maximum is reached
   Bytes lowerBoundBytes = 0; ///< no placement of these lifetimes is smaller (alignment included)
   std::string shape = {};    ///< Plan::shapes by name; empty: the first, or the only one
-  std::optional<PlannedCopies> copies = {}; ///< absent where nothing travels
+  std::optional<PlannedCopies> copies = {};         ///< absent where nothing travels
+  std::optional<PlannedReductions> reductions = {}; ///< absent where a rank needs no other
 
   std::string name() const { return graphName(role, shape); }
 };
@@ -170,6 +178,7 @@ std::string describe(const TensorCounts &counts);
 struct Plan {
   std::string model;
   int64_t batchesPerStep = 1; ///< runs of accumulate and, last, commit that make a step; 1: train
+  int64_t devices = 1; ///< that run the step together, each with this plan, on a batch of its own
   Bytes arenaBytes = 0;
   Bytes persistentBytes = 0;
   Bytes alignment = 64;

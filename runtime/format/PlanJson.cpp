@@ -256,6 +256,18 @@ PlannedCopies copiesFrom(const JsonNode &node) {
   return copies;
 }
 
+Json reductionsJson(const PlannedReductions &reductions) {
+  Json json;
+  json["count"] = reductions.count;
+  json["bytes"] = reductions.bytes;
+  json["sent_bytes"] = reductions.sentBytes;
+  return json;
+}
+
+PlannedReductions reductionsFrom(const JsonNode &node) {
+  return {node.count("count"), node.count("bytes"), node.count("sent_bytes")};
+}
+
 PlannedShape shapeFrom(const JsonNode &node) {
   PlannedShape shape;
   shape.name = node.text("name");
@@ -316,6 +328,8 @@ GraphPlan graphFrom(const JsonNode &node, const std::vector<std::string> &string
   graph.referenceSteps = node.counts("reference_steps");
   if (node.has("copies"))
     graph.copies = copiesFrom(node.at("copies"));
+  if (node.has("reductions"))
+    graph.reductions = reductionsFrom(node.at("reductions"));
   if (node.has("buffers"))
     node.forEach("buffers", [&](const JsonNode &buffer) {
       graph.buffers.push_back(bufferFrom(buffer, strings));
@@ -331,6 +345,8 @@ Json toJsonValue(const Plan &plan) {
   json["model"] = plan.model;
   if (plan.batchesPerStep > 1)
     json["batches_per_step"] = plan.batchesPerStep;
+  if (plan.devices > 1)
+    json["devices"] = plan.devices;
   json["arena_bytes"] = plan.arenaBytes;
   json["live_peak_bytes"] = plan.livePeakBytes;
   json["lower_bound_bytes"] = plan.lowerBoundBytes;
@@ -370,6 +386,8 @@ Json toJsonValue(const Plan &plan) {
     item["lower_bound_bytes"] = graph.lowerBoundBytes;
     if (graph.copies)
       item["copies"] = toJsonValue(*graph.copies);
+    if (graph.reductions)
+      item["reductions"] = reductionsJson(*graph.reductions);
     item["step_names"] = Json::array();
     for (const PlannedStep &step : graph.steps)
       item["step_names"].push_back(step.name);
@@ -399,6 +417,9 @@ Plan planFrom(const JsonNode &node) {
     plan.batchesPerStep = node.count("batches_per_step");
   if (plan.batchesPerStep < 1)
     node.fail("batches_per_step", "expected 1 or more");
+  plan.devices = node.has("devices") ? node.count("devices") : 1;
+  if (plan.devices < 1)
+    node.fail("devices", "expected 1 or more");
   plan.arenaBytes = node.count("arena_bytes");
   plan.livePeakBytes = node.count("live_peak_bytes");
   plan.lowerBoundBytes = node.count("lower_bound_bytes");

@@ -176,6 +176,8 @@ std::string renderSum(const Plan &plan) {
       (plan.costSource.empty() ? "" : " (" + printableText(plan.costSource) + ")") + "\n";
   if (!copies.empty())
     out += copies + "\n";
+  if (plan.devices > 1)
+    out += describeReductions(plan) + "\n";
   if (!plan.outsideNote.empty())
     out += "outside the arena: " + printableText(plan.outsideNote, 1000) + "\n";
   for (const std::string &note : plan.notes)
@@ -302,6 +304,20 @@ std::string describeCopies(const Plan &plan) {
             (plan.extraTimeBound > 0
                  ? " (no plan in this memory takes less than " + percent(plan.extraTimeBound) + ")"
                  : "");
+  return text;
+}
+
+std::string describeReductions(const Plan &plan) {
+  if (plan.devices == 1)
+    return "";
+  std::string text = concat("devices: ", plan.devices,
+                            ", each with this plan and a batch of its own, the model's");
+  for (const GraphPlan &graph : plan.graphs)
+    if (graph.reductions)
+      append(text, "; ", graph.name(), " adds up ", formatBytesExact(graph.reductions->bytes),
+             " in ", graph.reductions->count,
+             graph.reductions->count == 1 ? " reduction" : " reductions",
+             ", for which each sends and gets ", formatBytesExact(graph.reductions->sentBytes));
   return text;
 }
 

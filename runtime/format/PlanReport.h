@@ -35,6 +35,9 @@ std::string describeReferences(const Plan &plan);
 /// nothing travels.
 std::string describeCopies(const Plan &plan);
 
+/// What the devices of a step exchange in it; empty for a plan of one device.
+std::string describeReductions(const Plan &plan);
+
 /// Whether something travels to slow memory.
 bool travels(const Plan &plan);
 

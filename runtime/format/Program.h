@@ -152,6 +152,7 @@ struct Program {
   std::string model;
   int64_t batch = 1;           ///< samples of one run of a step's graph
   int64_t batchesPerStep = 1;  ///< runs of accumulate and, last, commit that make a step; 1: train
+  int64_t devices = 1;         ///< ranks that run a step together, each on a batch of its own
   int64_t evaluationParts = 1; ///< runs of eval, on equal parts, that a batch takes
   int64_t threads = 1;         ///< workspaces are planned for this many threads
   std::vector<std::string>
@@ -173,7 +174,7 @@ struct Program {
   std::vector<GraphProgram> graphs; ///< runtime/program finds them by their roles and shapes
   Plan plan;
 
-  int64_t samplesPerStep() const { return batch * batchesPerStep; }
+  int64_t samplesPerStep() const { return batch * batchesPerStep * devices; } ///< of all devices
   int64_t samplesPerEvaluation() const { return batch / evaluationParts; }
   size_t shapeCount() const { return shapes.empty() ? 1 : shapes.size(); }
   /// Samples of one run in a shape.

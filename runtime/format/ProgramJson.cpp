@@ -326,6 +326,8 @@ std::string toJson(const Program &program) {
   json["batch"] = program.batch;
   if (program.batchesPerStep > 1)
     json["batches_per_step"] = program.batchesPerStep;
+  if (program.devices > 1)
+    json["devices"] = program.devices;
   if (program.evaluationParts > 1)
     json["evaluation_parts"] = program.evaluationParts;
   json["threads"] = program.threads;
@@ -371,6 +373,9 @@ Program programFromJson(std::string_view text) {
     program.batchesPerStep = node.count("batches_per_step");
   if (program.batchesPerStep < 1)
     node.fail("batches_per_step", "expected 1 or more");
+  program.devices = node.has("devices") ? node.count("devices") : 1;
+  if (program.devices < 1)
+    node.fail("devices", "expected 1 or more");
   if (node.has("evaluation_parts"))
     program.evaluationParts = node.count("evaluation_parts");
   if (program.evaluationParts < 1 || program.batch % program.evaluationParts != 0)

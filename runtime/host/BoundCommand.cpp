@@ -44,6 +44,12 @@ BoundCommand::BoundCommand(const Command &command, char *arena, Poison poison, c
   bindDying(command, arena, poison);
 }
 
+BoundCommand::BoundCommand(const Command &command, char *arena, Poison poison,
+                           std::unique_ptr<LibraryCall> call)
+    : call(std::move(call)) {
+  bindDying(command, arena, poison);
+}
+
 void BoundCommand::bindDying(const Command &command, char *arena, Poison poison) {
   if (poison == Poison::None)
     return;

@@ -20,6 +20,10 @@ public:
   /// One that starts a copy or waits for it.
   BoundCommand(const Command &command, char *arena, Poison poison, const CopyStep &step);
 
+  /// One that a call of its own runs.
+  BoundCommand(const Command &command, char *arena, Poison poison,
+               std::unique_ptr<LibraryCall> call);
+
   /// Runs it, then poisons what dies with it. Allocates nothing for tensors.
   void run() const;
 

@@ -3,7 +3,9 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
+#include "runtime/format/Reduction.h"
 #include "runtime/format/SlowCopies.h"
+#include "runtime/host/AllReduce.h"
 #include "runtime/host/Instructions.h"
 #include "runtime/host/Outside.h"
 
@@ -62,13 +64,19 @@ void HostDevice::bind(const Program &program, const ProgramImage &image, Poison 
         bound.emplace_back(command, arena.data(), poison, slow->stepOf(command, i));
         continue;
       }
+      if (command.op == CommandOp::AllReduce) {
+        bound.emplace_back(command, arena.data(), poison,
+                           bindAllReduce(command, arena.data(), options.ranks));
+        continue;
+      }
       bound.emplace_back(command, image, arena.data(), options.threads, poison);
       outside.heap = std::max(outside.heap, bound.back().heapBytes());
       // The library keeps the tiles of one sequence as one call: they have one shape, but for the last.
       libraryCalls += command.op != CommandOp::Kernel;
     }
   }
-  outside.fixed = kProcessBytes + kBytesPerCall * libraryCalls + (slow ? slow->outsideBytes() : 0);
+  outside.fixed = kProcessBytes + kBytesPerCall * libraryCalls + (slow ? slow->outsideBytes() : 0) +
+                  (program.devices > 1 ? kRanksProcessBytes : 0);
 }
 
 /// Runs commands. Whatever ends them in the middle leaves no copy on its way.

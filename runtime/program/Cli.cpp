@@ -11,6 +11,7 @@
 #include "runtime/program/Evaluator.h"
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
+#include "runtime/program/RankGroup.h"
 #include "runtime/program/Restore.h"
 #include "runtime/program/ShapeChoice.h"
 #include "runtime/program/Trainer.h"
@@ -261,13 +262,24 @@ Program forEvaluation(Program program) {
   return program;
 }
 
-int evaluate(const Program &given, ProgramImage image, const EvalOptions &options) {
+/// The program without what only several ranks run together, so that one can evaluate as well.
+Program withoutTraining(Program program) {
+  for (GraphProgram &graph : program.graphs)
+    if (graph.role != GraphRole::Eval)
+      graph.commands.clear();
+  return program;
+}
+
+int evaluate(const Program &given, ProgramImage image, const EvalOptions &options,
+             RankGroup &team) {
   require(options.data, "data");
   if (!options.trained && options.weights.value_or("").empty())
     throw Error::badInput(
         "--weights=FILE is missing, or --trained=FILE, what --save-trained or PEFT "
         "has written; expected one of them, or what is trained beside its base");
-  const Program program = given.slowBytes > 0 ? forEvaluation(given) : given;
+  const Program program = given.slowBytes > 0 ? forEvaluation(given)
+                          : given.devices > 1 ? withoutTraining(given)
+                                              : given;
   const bool isStill = given.slowBytes > 0 && program.slowBytes == 0;
   ArrayFile file(options.data);
   const GraphProgram &graph = program.graphs[stepGraphIndex(program)];
@@ -280,7 +292,8 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
   bool isTest = samples.has_value();
   if (!isTest)
     samples = loadSamples(file, graph, Split::Train, options.keys, fit);
-  warnOfUnreadArrays(file, graph, options.keys);
+  if (team.speaks())
+    warnOfUnreadArrays(file, graph, options.keys);
   checkTargets(program, *samples);
   requireShapes(program, *samples);
   const ChosenWeights weights(program, options.weights, options.trained);
@@ -303,7 +316,9 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
   Evaluator evaluator(executor, *samples,
                       options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused);
   evaluator.requireRows(samples->rowCount);
-  Metrics metrics = evaluator.run(allRows(samples->rowCount), profile ? &*profile : nullptr);
+  const std::vector<int64_t> rows = allRows(samples->rowCount);
+  Metrics metrics = team.isAlone() ? evaluator.run(rows, profile ? &*profile : nullptr)
+                                   : team.evaluate(evaluator, rows);
   printLine(std::string(isTest ? "test: " : "") + describe(metrics) + ", " +
             groupDigits(metrics.rows) + " rows");
   if (profile)
@@ -311,6 +326,23 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
                    options.profileFormat);
   printLine(memorySummary(program.plan, executor.device()));
   return 0;
+}
+
+/// On one process, or on all that a launcher has started.
+int evaluateOnRanks(const Program &program, ProgramImage image, const EvalOptions &options) {
+  RankGroup team = RankGroup::ofLaunch(program);
+  if (team.isAlone())
+    return evaluate(program, image, options, team);
+  try {
+    if (options.profile)
+      throw Error::badInput(
+          "--profile of an evaluation is of one process; start it without mpirun");
+    if (!team.speaks())
+      keepSilent();
+    return evaluate(program, image, options, team);
+  } catch (const Error &error) {
+    team.abort(error);
+  }
 }
 
 int printPlan(const Program &program, const PlanOptions &options) {
@@ -376,7 +408,7 @@ int runCommand(const std::string &name, const std::vector<std::string> &argument
     return train(program, image, trainOptions);
   }
   if (request.command == "eval")
-    return evaluate(program, image, evalOptions);
+    return evaluateOnRanks(program, image, evalOptions);
   if (request.command == "plan")
     return printPlan(program, planOptions);
   throw Error::badInput("a command is missing; expected train, eval, plan or --help");

@@ -38,6 +38,8 @@ public:
   /// A step of `profile`, which is one of the evaluation graph, is one run of it: a batch or a part of one.
   Metrics run(std::span<const int64_t> rows, Profile *profile = nullptr);
 
+  Executor &executorOf() { return executor; }
+
 private:
   void addRow(Metrics &metrics, int64_t batchRow, int64_t row);
   double ownLoss() const;

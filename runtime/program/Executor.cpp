@@ -140,7 +140,8 @@ std::unique_ptr<Device> open(const Program &program, int64_t threads,
                                  slowMemoryOf(program, given),
                                  given.gpu,
                                  program.slowBytes,
-                                 given.algorithms};
+                                 given.algorithms,
+                                 given.ranks};
   auto openIt = [&](const DeviceOptions &wanted) { return openDevice(program.target, wanted); };
   if (given.check == RunCheck::Canaries)
     return std::make_unique<CheckedDevice>(options, openIt);

@@ -41,6 +41,7 @@ struct ExecutorOptions {
   SlowMemoryOptions slow = {};
   std::optional<int64_t> gpu = {}; ///< as DeviceOptions has it
   Algorithms algorithms = {};
+  Ranks *ranks = nullptr; ///< as DeviceOptions has it
 };
 
 /// The flag of `options` that says something of copies to slow memory; empty: none.

@@ -12,7 +12,11 @@ namespace {
 
 constexpr int output = STDOUT_FILENO;
 
+bool isSilent = false;
+
 void print(const char *text, size_t size) {
+  if (isSilent)
+    return;
   // Progress that cannot be shown is no reason to stop training.
   while (size > 0) {
     ssize_t written = ::write(output, text, size);
@@ -39,6 +43,8 @@ void writeDuration(double seconds, char *text, size_t size) {
 }
 
 } // namespace
+
+void keepSilent() { isSilent = true; }
 
 void printLine(const std::string &text) {
   std::string whole = text + "\n";
@@ -122,7 +128,10 @@ void Progress::draw(int64_t done, double rate, double loss) {
   print(text, static_cast<size_t>(size));
 }
 
-void printWarning(const std::string &text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); }
+void printWarning(const std::string &text) {
+  if (!isSilent)
+    std::fprintf(stderr, "warning: %s\n", text.c_str());
+}
 
 void Progress::line(const std::string &text) {
   if (style == Style::Quiet)

@@ -13,6 +13,9 @@ std::string formatDuration(double seconds);
 /// Writes `text` and a line end to standard output, past all buffers.
 void printLine(const std::string &text);
 
+/// From here on neither lines nor warnings are written: of several ranks that train together one speaks.
+void keepSilent();
+
 /// Writes `text` as a warning to standard error.
 void printWarning(const std::string &text);
 

@@ -10,6 +10,7 @@
 #include "runtime/program/Evaluator.h"
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
+#include "runtime/program/RankGroup.h"
 #include "runtime/program/Restore.h"
 #include "runtime/program/ShapeChoice.h"
 #include "runtime/program/StepProfiles.h"
@@ -97,15 +98,32 @@ std::string saveTrained(CheckpointWriter &writer, const RunState &state, const c
   return concat(before, problem, whole.empty() ? "" : "; all of it is in '" + whole + "'");
 }
 
+/// How many steps a run takes, of epochs as long as `rate` says.
+void chooseLength(const TrainOptions &options, const std::optional<RunState> &saved,
+                  LearningRate &rate) {
+  if (options.steps && options.epochs)
+    throw Error::badInput("--steps and --epochs exclude each other");
+  if (options.steps)
+    rate.totalSteps = *options.steps;
+  else if (options.epochs &&
+           *options.epochs > std::numeric_limits<int64_t>::max() / rate.stepsPerEpoch)
+    throw Error::badInput(concat("--epochs=", *options.epochs, " is too many"));
+  else if (options.epochs || !saved)
+    rate.totalSteps = options.epochs.value_or(1) * rate.stepsPerEpoch;
+  int64_t epochs = (rate.totalSteps + rate.stepsPerEpoch - 1) / rate.stepsPerEpoch;
+  int64_t third = std::max<int64_t>((epochs + 2) / 3, 1);
+  rate.decayEpochs = options.decayEpochs.value_or(saved ? rate.decayEpochs : third);
+}
+
 class TrainingRun {
 public:
-  TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options);
+  TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options,
+              RankGroup &team);
   int run();
 
 private:
   void loadData();
   void chooseState(const std::optional<WeightFiles> &resumed);
-  void chooseLength(const std::optional<RunState> &saved);
   void announce();
   void feed(int64_t number);
   void feedAhead(int64_t next);
@@ -128,6 +146,7 @@ private:
 
   const Program &program;
   const TrainOptions &options;
+  RankGroup &team;
   ArrayFile dataFile;
   const std::optional<Fitting> fitting; ///< where a step has several shapes
   Samples samples;
@@ -164,15 +183,19 @@ static Algorithms algorithmsOf(const TrainOptions &options,
   return algorithms;
 }
 
-TrainingRun::TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options)
-    : program(program), options(options), dataFile(options.data), fitting(fittingOf(program)) {
+TrainingRun::TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options,
+                         RankGroup &team)
+    : program(program), options(options), team(team), dataFile(options.data),
+      fitting(fittingOf(program)) {
   // What can be wrong with the request is found before the arena is touched.
+  team.compareProgram(program);
   lockFiles(options, locks);
   if (options.profile && !options.profile->empty())
     checkWritable(*options.profile);
   const std::optional<WeightFiles> resumed = openResumed(options);
   loadData();
   chooseState(resumed);
+  team.compareRun(state, testRows.size(), options.allowNonFinite);
   const NonFinite nonFinite = options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused;
   feeds.emplace(program, samples, nonFinite, fit());
 
@@ -185,7 +208,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     weights.emplace(program, options.initFrom, options.trained);
   executor.emplace(program, image,
                    ExecutorOptions{options.threads, options.poison, options.check, options.slow,
-                                   options.gpu, algorithmsOf(options, resumed)});
+                                   options.gpu, algorithmsOf(options, resumed), team.engine()});
   if (weights)
     giveState(*executor, *weights, state.seed, options.quiet);
   else if (restoration)
@@ -193,6 +216,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   else
     executor->initializeState(state.seed);
 
+  team.compareState(*executor);
   step.emplace(*executor);
   if (const std::optional<LossScaleState> scale = step->lossScale())
     skippedSteps = scale->skippedSteps;
@@ -218,7 +242,8 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
 
 void TrainingRun::loadData() {
   samples = *loadSamples(dataFile, graphOf(0), Split::Train, options.keys, fit());
-  warnOfUnreadArrays(dataFile, graphOf(0), options.keys);
+  if (team.speaks())
+    warnOfUnreadArrays(dataFile, graphOf(0), options.keys);
   checkTargets(program, samples);
   // --validation-split=0 says that nothing is to be evaluated.
   if (options.validationSplit != 0.0)
@@ -266,23 +291,7 @@ void TrainingRun::chooseState(const std::optional<WeightFiles> &resumed) {
   rate.decay = options.decay.value_or(keepsDecay ? rate.decay : usual);
   rate.warmupSteps = options.warmupSteps.value_or(rate.warmupSteps);
   rate.stepsPerEpoch = stepsPerEpoch(program, count);
-  chooseLength(saved);
-}
-
-void TrainingRun::chooseLength(const std::optional<RunState> &saved) {
-  LearningRate &rate = state.rate;
-  if (options.steps && options.epochs)
-    throw Error::badInput("--steps and --epochs exclude each other");
-  if (options.steps)
-    rate.totalSteps = *options.steps;
-  else if (options.epochs &&
-           *options.epochs > std::numeric_limits<int64_t>::max() / rate.stepsPerEpoch)
-    throw Error::badInput(concat("--epochs=", *options.epochs, " is too many"));
-  else if (options.epochs || !saved)
-    rate.totalSteps = options.epochs.value_or(1) * rate.stepsPerEpoch;
-  int64_t epochs = (rate.totalSteps + rate.stepsPerEpoch - 1) / rate.stepsPerEpoch;
-  int64_t third = std::max<int64_t>((epochs + 2) / 3, 1);
-  rate.decayEpochs = options.decayEpochs.value_or(saved ? rate.decayEpochs : third);
+  chooseLength(options, saved, rate);
 }
 
 void TrainingRun::announce() {
@@ -293,6 +302,8 @@ void TrainingRun::announce() {
   if (!testRows.empty())
     text += ", " + groupDigits(static_cast<int64_t>(testRows.size())) + " test rows";
   append(text, "; batch ", program.samplesPerStep(),
+         team.size() > 1 ? concat(" on ", team.size(), " devices, ", program.batch, " on each")
+                         : "",
          lastBatch() > 0 ? concat(" in ", program.batchesPerStep, " parts of ", program.batch) : "",
          ", ", groupDigits(rate.stepsPerEpoch), " steps per epoch");
   printLine(text + feeds->shapesText(state.rows));
@@ -308,10 +319,12 @@ void TrainingRun::announce() {
     printLine(concat("resumed after step ", state.step, " of ", rate.totalSteps));
 }
 
-/// Brings batch `number`, counted from 0 over all steps, into the inputs.
+/// Brings batch `number` of this rank, counted from 0 over all steps, into the inputs. Batches of an epoch are dealt out: each step
+/// takes one for each rank, in their order.
 void TrainingRun::feed(int64_t number) {
-  const int64_t perEpoch = state.rate.stepsPerEpoch * program.batchesPerStep;
-  int64_t epoch = number / perEpoch;
+  const int64_t perEpoch = state.rate.stepsPerEpoch * program.batchesPerStep * team.size();
+  const int64_t ofAll = number * team.size() + team.rank();
+  int64_t epoch = ofAll / perEpoch;
   if (epoch != orderedEpoch) {
     if (state.shuffle)
       shuffleEpoch(order, state.seed, static_cast<uint64_t>(epoch));
@@ -319,7 +332,7 @@ void TrainingRun::feed(int64_t number) {
       std::iota(order.begin(), order.end(), int64_t{0});
     orderedEpoch = epoch;
   }
-  const int64_t first = number % perEpoch * program.batch;
+  const int64_t first = ofAll % perEpoch * program.batch;
   const int64_t end = std::min<int64_t>(first + program.batch, static_cast<int64_t>(order.size()));
   batchRows.clear();
   for (int64_t i = first; i < end; ++i)
@@ -362,7 +375,8 @@ double TrainingRun::oneBatch(int64_t number) {
   Profile *timing = profiles ? &profiles->of(inStep, fedShape) : nullptr;
   if (timing)
     timing->beginStep(*begin);
-  step->start({state.step, state.seed, state.rate.at(state.step)}, timing, inStep, fedShape);
+  step->start({state.step, state.seed, state.rate.at(state.step), team.rank()}, timing, inStep,
+              fedShape);
   feedAhead(number + 1);
   double loss = step->finish();
   if (timing)
@@ -439,7 +453,7 @@ void TrainingRun::endOfEpoch(Progress &progress) {
   if (!evaluator)
     return;
   auto start = std::chrono::steady_clock::now();
-  Metrics metrics = evaluator->run(validationEvaluator ? rows.validation : testRows);
+  Metrics metrics = team.evaluate(*evaluator, validationEvaluator ? rows.validation : testRows);
   progress.exclude(std::chrono::steady_clock::now() - start);
   if (!validationEvaluator)
     testMetrics = metrics;
@@ -460,7 +474,8 @@ int TrainingRun::run() {
   Progress progress({state.step, rate.totalSteps, rate.stepsPerEpoch, program.samplesPerStep(),
                      formatBytes(program.plan.arenaBytes)},
                     options.quiet ? Progress::Style::Quiet : Progress::styleFor(1));
-  while (state.step < rate.totalSteps && !stop.received()) {
+  int signal = 0;
+  while (state.step < rate.totalSteps && (signal = team.agreeOn(stop.received())) == 0) {
     double stepRate = rate.at(state.step);
     double loss = stepOrSayWhatIsLeft();
     ++state.step;
@@ -489,8 +504,8 @@ int TrainingRun::run() {
     if (writer && !isEnd && options.saveEvery > 0 && state.step % options.saveEvery == 0)
       saveInTheMiddle(progress);
   }
-  finish(progress, state.step < rate.totalSteps ? stop.received() : 0);
-  return state.step < rate.totalSteps ? 128 + stop.received() : 0;
+  finish(progress, signal);
+  return signal != 0 ? 128 + signal : 0;
 }
 
 /// Writes both files, also where the first has no room: what is trained takes less of it. Throws what is missing of either.
@@ -524,7 +539,7 @@ void TrainingRun::finish(Progress &progress, int signal) {
   }
   // Without a validation split the last step was followed by an evaluation of the test rows.
   if (testEvaluator && !testMetrics)
-    testMetrics = testEvaluator->run(testRows);
+    testMetrics = team.evaluate(*testEvaluator, testRows);
   if (testMetrics)
     printLine("test: " + describe(*testMetrics));
   char text[200];
@@ -537,10 +552,35 @@ void TrainingRun::finish(Progress &progress, int signal) {
   requireLog();
 }
 
+/// What a rank does that leaves files and words to rank 0.
+TrainOptions silentOf(const TrainOptions &options) {
+  TrainOptions silent = options;
+  if (silent.resume && silent.resume->empty())
+    silent.resume = options.save;
+  silent.save.reset();
+  silent.saveTrained.reset();
+  silent.log.reset();
+  silent.profile.reset();
+  silent.saveEvery = 0;
+  silent.quiet = true;
+  return silent;
+}
+
 } // namespace
 
 int train(const Program &program, ProgramImage image, const TrainOptions &options) {
-  return TrainingRun(program, image, options).run();
+  RankGroup team(program);
+  if (team.isAlone())
+    return TrainingRun(program, image, options, team).run();
+  try {
+    if (team.speaks())
+      return TrainingRun(program, image, options, team).run();
+    keepSilent();
+    const TrainOptions silent = silentOf(options);
+    return TrainingRun(program, image, silent, team).run();
+  } catch (const Error &error) {
+    team.abort(error);
+  }
 }
 
 } // namespace stow

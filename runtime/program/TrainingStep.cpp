@@ -90,7 +90,9 @@ void TrainingStep::start(const StepSettings &settings, Profile *profile, int64_t
     for (const Operand *sum : sums)
       executor.device().fill(sum->offset, storedBytes(sum->layout, sum->shape, sum->dtype), 0);
   int64_t number = settings.step + 1;
-  int64_t seed = stepSeed(settings.seed, settings.step * batches + batch);
+  int64_t seed =
+      stepSeed(settings.seed,
+               (settings.step * batches + batch) * executor.program().devices + settings.rank);
   for (const ScalarInput &input : started->scalars) {
     if (input.role == InputRole::LearningRate)
       setScalar(executor, *input.place, real, &settings.learningRate);

@@ -17,6 +17,7 @@ struct StepSettings {
   int64_t step = 0;        ///< steps done before this one
   uint64_t seed = 0;       ///< of the run; dropout is a function of it and of `step`
   double learningRate = 0; ///< of this step
+  int64_t rank = 0;        ///< of this device among those of the program
 };
 
 /// Where the program scales its loss (--precision=fp16): what its state says after a step.

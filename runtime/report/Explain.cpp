@@ -335,7 +335,9 @@ std::vector<Repeated> repeatedSteps(const GraphPlan &graph) {
 std::string explainRecomputation(const Plan &plan, size_t rows) {
   const GraphPlan &graph = fullestGraph(plan);
   const std::vector<Repeated> list = repeatedSteps(graph);
-  const std::string copies = describeCopies(plan).empty() ? "" : describeCopies(plan) + ".\n";
+  std::string copies = describeCopies(plan).empty() ? "" : describeCopies(plan) + ".\n";
+  if (plan.devices > 1)
+    copies += describeReductions(plan) + ".\n";
   if (list.empty())
     return copies.empty()
                ? "Nothing is computed twice: every activation is kept until its last reader.\n"

@@ -21,8 +21,9 @@ MACHINE = re.compile("|".join([r"(?<![\w.])/wo" + r"rk/", r"/tmp/" + "helpers", 
 
 # pattern, rooms in which it is allowed, what to do instead
 PLACES = [
+    # Launchers say in variables which rank a process is.
     # Limiting oneDNN overrides the limit of its own variable, so the runtime reads that.
-    (re.compile(r"\b(secure_)?getenv\s*\("), ("compiler/", "tests/", "benchmarks/", "runtime/host/Instructions.cpp"),
+    (re.compile(r"\b(secure_)?getenv\s*\("), ("compiler/", "tests/", "benchmarks/", "runtime/host/Instructions.cpp", "runtime/ranks/Launcher.cpp"),
      "options come through the command line"),
     (re.compile(r"\bstd::cerr\b|\bllvm::errs\s*\("), ("compiler/", "runtime/program/", "tests/", "benchmarks/"),
      "throw stow::Error or emit a diagnostic"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tree import SOURCES, Finding, files, main, read
 
-RUNTIME = ["runtime/include", "runtime/base", "runtime/format", "runtime/report", "runtime/slow", "runtime/device", "runtime/host", "runtime/host/loops", "runtime/cuda",
+RUNTIME = ["runtime/include", "runtime/base", "runtime/format", "runtime/report", "runtime/slow", "runtime/ranks", "runtime/device", "runtime/host", "runtime/host/loops", "runtime/cuda",
            "runtime/data", "runtime/program"]
 DEVICES = ["runtime/slow", "runtime/host", "runtime/host/loops", "runtime/cuda"]  # behind the door, runtime/device
 PURE = ["runtime/base", "ir/plan", "passes/solvers"]
@@ -24,8 +24,9 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
     "runtime/format": (["runtime/base"], False),
     "runtime/report": (["runtime/base", "runtime/format"], False),
     "runtime/slow": (["runtime/base"], False),
+    "runtime/ranks": (["runtime/base", "runtime/format"], False),
     "runtime/device": (["runtime/base", "runtime/format"], False),
-    "runtime/host": (["runtime/base", "runtime/format", "runtime/slow", "runtime/device", "runtime/host/loops"], False),
+    "runtime/host": (["runtime/base", "runtime/format", "runtime/slow", "runtime/ranks", "runtime/device", "runtime/host/loops"], False),
     "runtime/host/loops": (["runtime/base", "runtime/format", "runtime/device", "runtime/host/Float16.h", "runtime/host/Instructions.h",
                             "runtime/host/Library.h"], False),
     "runtime/cuda": (["runtime/base", "runtime/format", "runtime/device"], False),

@@ -1,0 +1,149 @@
+#include "runtime/program/RankGroup.h"
+
+#include "runtime/base/Concat.h"
+#include "runtime/base/Error.h"
+#include "runtime/format/Seal.h"
+#include "runtime/program/Checkpoint.h"
+#include "runtime/program/Evaluator.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <vector>
+
+namespace stow {
+
+namespace {
+
+uint64_t checksumOf(std::string_view text) { return addToChecksum(0, {text.data(), text.size()}); }
+
+uint64_t checksumOf(std::span<const uint64_t> numbers) {
+  return addToChecksum(0, {reinterpret_cast<const char *>(numbers.data()), numbers.size_bytes()});
+}
+
+} // namespace
+
+RankGroup::RankGroup(const Program &program) : RankGroup(program, true) {}
+
+RankGroup RankGroup::ofLaunch(const Program &program) { return {program, isLaunched()}; }
+
+RankGroup::RankGroup(const Program &program, bool joins) : batch(program.batch) {
+  if (joins && program.devices > 1)
+    ranks = joinRanks(program.devices);
+}
+
+void RankGroup::requireSame(uint64_t own, const std::string &what, const std::string &nextStep) {
+  if (!ranks)
+    return;
+  const std::vector<uint64_t> all = ranks->gather(own);
+  const auto other = std::ranges::find_if(all, [&](uint64_t its) { return its != all.front(); });
+  if (other == all.end())
+    return;
+  if (rank() != 0)
+    ranks->gather(0); // which rank 0 does not join: it says what is wrong and ends all
+  throw Error::badInput(
+      concat("rank ", other - all.begin(), " has another ", what, " than rank 0; ", nextStep));
+}
+
+int RankGroup::agreeOn(int signal) {
+  if (!ranks)
+    return signal;
+  for (uint64_t its : ranks->gather(static_cast<uint64_t>(signal)))
+    if (its != 0)
+      return static_cast<int>(its);
+  return 0;
+}
+
+void RankGroup::shareStatistics(Executor &executor) {
+  if (!ranks)
+    return;
+  std::vector<char> bytes;
+  for (const StateTensor &state : executor.program().state) {
+    if (state.kind != BufferKind::Statistic || !state.saved)
+      continue;
+    bytes.resize(static_cast<size_t>(elementCount(state.place.shape) * sizeOf(state.place.dtype)));
+    executor.readTensor(state.place, bytes.data());
+    ranks->broadcast(bytes);
+    executor.writeTensor(state.place, bytes.data());
+  }
+}
+
+void RankGroup::compareProgram(const Program &program) {
+  if (ranks)
+    requireSame(checksumOf(toJson(program)), "program",
+                "start one file on all ranks, or copies of it");
+}
+
+void RankGroup::compareRun(const RunState &run, size_t testRows, bool allowsNonFinite) {
+  const LearningRate &rate = run.rate;
+  const std::array samples = {static_cast<uint64_t>(run.rows), static_cast<uint64_t>(testRows)};
+  requireSame(checksumOf(samples), "number of samples in --data",
+              "give all ranks the same file, or copies of it");
+  std::vector<uint64_t> settings = {run.seed, run.shuffle, static_cast<uint64_t>(rate.kind),
+                                    allowsNonFinite};
+  for (int64_t number : {run.step, rate.totalSteps, rate.warmupSteps, rate.decayEpochs})
+    settings.push_back(static_cast<uint64_t>(number));
+  for (double number : {rate.base, rate.decay, run.validationSplit})
+    settings.push_back(std::bit_cast<uint64_t>(number));
+  requireSame(checksumOf(settings), "flag of the run, or another file to --resume",
+              "start all ranks with the same command");
+}
+
+void RankGroup::compareState(Executor &executor) {
+  if (!ranks)
+    return;
+  uint64_t sum = 0;
+  std::vector<char> bytes;
+  for (const StateTensor &tensor : executor.program().state) {
+    bytes.resize(
+        static_cast<size_t>(elementCount(tensor.place.shape) * sizeOf(tensor.place.dtype)));
+    executor.readTensor(tensor.place, bytes.data());
+    sum = addToChecksum(sum, bytes);
+  }
+  requireSame(sum, "first value of a weight or of its optimizer's state",
+              "give all ranks the same file to --resume, --init-from or --trained");
+}
+
+Metrics RankGroup::evaluate(Evaluator &evaluator, std::span<const int64_t> rows) {
+  shareStatistics(evaluator.executorOf());
+  const auto count = static_cast<int64_t>(rows.size());
+  const int64_t batches = (count + batch - 1) / batch;
+  const int64_t begin = std::min(batches * rank() / size() * batch, count),
+                end = std::min(batches * (rank() + 1) / size() * batch, count);
+  return total(evaluator.run(rows.subspan(begin, end - begin)));
+}
+
+Metrics RankGroup::total(const Metrics &own) {
+  if (!ranks)
+    return own;
+  auto countOf = [&](int64_t number) {
+    int64_t sum = 0;
+    for (uint64_t its : ranks->gather(static_cast<uint64_t>(number)))
+      sum += static_cast<int64_t>(its);
+    return sum;
+  };
+  auto sumOf = [&](double number) {
+    double sum = 0;
+    for (uint64_t its : ranks->gather(std::bit_cast<uint64_t>(number)))
+      sum += std::bit_cast<double>(its);
+    return sum;
+  };
+  Metrics all;
+  all.rows = countOf(own.rows);
+  all.targets = countOf(own.targets);
+  all.correct = countOf(own.correct);
+  all.lossSum = sumOf(own.lossSum);
+  all.weightSum = sumOf(own.weightSum);
+  all.hasAccuracy = countOf(own.hasAccuracy ? 1 : 0) > 0; // a rank without rows does not know
+  return all;
+}
+
+void RankGroup::abort(const Error &error) {
+  std::fprintf(stderr, "error: %s%s\n", speaks() ? "" : concat("rank ", rank(), ": ").c_str(),
+               error.what());
+  std::fflush(nullptr);
+  ranks->abort(error.exitCode());
+}
+
+} // namespace stow

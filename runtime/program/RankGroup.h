@@ -1,0 +1,60 @@
+// One process among those that run a program for several devices, or the only one.
+#pragma once
+
+#include "runtime/program/Executor.h"
+#include "runtime/program/Metrics.h"
+#include "runtime/ranks/Ranks.h"
+
+#include <memory>
+#include <span>
+#include <string>
+
+namespace stow {
+
+class Evaluator;
+struct RunState;
+
+class RankGroup {
+public:
+  /// Joins the ranks that a launcher has started, where the program is for several devices. Throws as joinRanks().
+  explicit RankGroup(const Program &program);
+  /// The same where a launcher has started this process at all.
+  static RankGroup ofLaunch(const Program &program);
+
+  bool isAlone() const { return !ranks; }
+  int64_t rank() const { return ranks ? ranks->rank() : 0; }
+  int64_t size() const { return ranks ? ranks->size() : 1; }
+  bool speaks() const { return rank() == 0; } ///< prints, logs and saves
+  Ranks *engine() { return ranks.get(); }
+
+  // Collective; of a process that is alone they do nothing. ------------------------------------------------
+
+  // What is to be the same on all ranks before they train. Rank 0 throws Error(BadInput) where it is not: "rank 1 has another WHAT than
+  // rank 0; NEXT STEP". The others wait for it to end them.
+  void compareProgram(const Program &program);
+  void compareRun(const RunState &run, size_t testRows, bool allowsNonFinite);
+  void compareState(
+      Executor
+          &executor); ///< weights and optimizer state, which stay the same where they were at first
+
+  /// The first signal that any rank has received, by rank; 0: none.
+  int agreeOn(int signal);
+
+  /// Loss and accuracy over the samples `rows`, by the running statistics of rank 0, which all take over: they are those that are
+  /// saved. Each rank evaluates whole batches beside each other; the result is the same on all.
+  Metrics evaluate(Evaluator &evaluator, std::span<const int64_t> rows);
+
+  /// Says what went wrong in this rank and ends all of them.
+  [[noreturn]] void abort(const Error &error);
+
+private:
+  void requireSame(uint64_t own, const std::string &what, const std::string &nextStep);
+  void shareStatistics(Executor &executor);
+  Metrics total(const Metrics &own);
+  RankGroup(const Program &program, bool joins);
+
+  int64_t batch = 1; ///< samples that an evaluation takes at once
+  std::unique_ptr<Ranks> ranks;
+};
+
+} // namespace stow

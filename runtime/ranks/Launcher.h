@@ -1,0 +1,24 @@
+// What launchers tell a process about the ranks, in variables of its environment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace stow {
+
+/// MPI libraries whose handles differ: a process takes the one of its launcher.
+enum class MpiKind : uint8_t { OpenMpi, Mpich };
+
+struct RankLaunch {
+  MpiKind kind = MpiKind::OpenMpi;
+  int64_t rank = 0;
+  std::optional<int64_t> size; ///< where the launcher says it
+  std::string variable;        ///< by which it was told
+};
+
+/// The launch that this process is part of; none where no launcher has started it. Throws Error(BadInput) that
+/// names a variable which holds no number.
+std::optional<RankLaunch> launchOfEnvironment();
+
+} // namespace stow

@@ -1,0 +1,47 @@
+// The processes that train together: N ranks, one program, one device each.
+//
+// Who needs the others asks this and knows no engine. Every call but rank() and size() is collective: all ranks
+// make it, in the same order and with the same sizes, and none returns before its own part is done.
+#pragma once
+
+#include "runtime/base/Bytes.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+class Ranks {
+public:
+  virtual ~Ranks() = default;
+
+  virtual int64_t rank() const = 0; ///< 0, 1, ...
+  virtual int64_t size() const = 0;
+
+  /// Replaces each element by its sum over the ranks, added in their order to 0: ((0 + x0) + x1) + ... The same
+  /// bits on all ranks and in every run, and those of a loop over the ranks' values in one process.
+  /// `scratch` has reductionScratchBytes (runtime/format/Reduction.h). Allocates nothing.
+  virtual void sum(float *values, int64_t count, char *scratch) = 0;
+
+  /// Replaces the bytes of all ranks by those of rank 0.
+  virtual void broadcast(std::span<char> bytes) = 0;
+
+  /// The numbers of all ranks, by rank.
+  virtual std::vector<uint64_t> gather(uint64_t own) = 0;
+
+  /// Ends the processes of all ranks, this one included, with that exit code. Not collective.
+  [[noreturn]] virtual void abort(int exitCode) = 0;
+};
+
+/// Joins the ranks that a launcher has started: mpirun of Open MPI or of MPICH, or srun with one of their plug-ins.
+/// Throws Error(BadInput) that names the command where no launcher has started this process, where it has started
+/// another number of processes than `size`, and where its MPI is not found.
+std::unique_ptr<Ranks> joinRanks(int64_t size);
+
+/// Whether a launcher has started this process as one of several ranks, or as the only one.
+bool isLaunched();
+
+} // namespace stow
