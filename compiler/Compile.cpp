@@ -66,6 +66,9 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
     plan.notes.push_back("interrupted: the best plan found so far");
   plan.tensors = countTensors(steps.tensorsOf(answer.step->target()));
   plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
+  if (planner.problem().hasLaneOps())
+    plan.notes.push_back("without recompute: of the step that computes nothing again and waits for "
+                         "each copy of state");
   if (options.inSegments && plan.extraTimeFraction == 0)
     if (const std::string why = whyStateIsThePeak(plan); !why.empty())
       plan.notes.push_back("--checkpoint=sqrt lowers nothing here and nothing is computed again: " +

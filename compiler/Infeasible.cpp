@@ -8,6 +8,7 @@
 #include "passes/plan/MaxBatch.h"
 #include "passes/plan/QuickPlacement.h"
 #include "passes/plan/TimedPlan.h"
+#include "passes/solvers/schedule/bounds/LaneBound.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/report/Remedies.h"
 
@@ -15,6 +16,8 @@
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_join.h>
 #include <algorithm>
+#include <limits>
+#include <set>
 
 namespace stow {
 namespace {
@@ -228,6 +231,59 @@ std::vector<Remedy> inChunks(ModelSteps &steps, const ModelStep &step, const Pla
   return found;
 }
 
+/// No plan of the step in which values travel to slow memory takes less, as far as its schedule problem tells: what its largest op
+/// reads and writes, or its evaluation takes. Where joins are placed anew for every order it is an estimate.
+Bytes leastWithCopies(const schedule::Problem &problem, const Plan &plan) {
+  const schedule::Graph graph(problem);
+  schedule::CutBound cuts(graph);
+  schedule::Lanes lanes;
+  lanes.slowBytes = std::numeric_limits<Bytes>::max() / 4; // as much as is asked for
+  Bytes least = plan.persistentBytes - problem.pinnedBytes() +
+                schedule::LaneBound(graph, cuts, lanes).peakBound();
+  for (const GraphPlan &other : plan.graphs)
+    if (other.role == GraphRole::Eval)
+      least = std::max(least, fullestBytes(plan, other));
+  return least;
+}
+
+/// Slow memory for values, priced by the bound alone: a plan with it would take a measured disk and as long as this one took. Nothing
+/// where it gains less than a hundredth.
+std::optional<Remedy> valuesInSlowMemory(const schedule::Problem &problem, const Plan &plan,
+                                         Bytes budget) {
+  const Bytes least = leastWithCopies(problem, plan), gain = plan.arenaBytes - least;
+  if (gain * 100 < plan.arenaBytes)
+    return std::nullopt;
+  return Remedy{
+      gain,
+      absl::StrCat("values that travel to a disk and back: --offload=FOLDER (at most: the "
+                   "bound of such plans is ",
+                   formatBytesExact(least),
+                   least <= budget ? ", within the budget" : ", above the budget", ")"),
+      Changes::Nothing};
+}
+
+/// Slow memory for state: all that may lie there but the largest tensor, which is in the arena while it is used.
+std::optional<Remedy> stateInSlowMemory(const Plan &plan) {
+  Bytes all = 0, largest = 0;
+  std::set<std::string> known; // of several graphs
+  for (const GraphPlan &graph : plan.graphs)
+    for (const PlannedBuffer &buffer : graph.buffers) {
+      const bool mayTravel = buffer.layout.empty() && buffer.size >= kSlowAlignment &&
+                             (buffer.kind == BufferKind::Frozen ||
+                              (buffer.kind == BufferKind::Optimizer && buffer.dtype == DType::F32));
+      if (!mayTravel || !known.insert(buffer.name).second)
+        continue;
+      all += buffer.size;
+      largest = std::max(largest, buffer.size);
+    }
+  if ((all - largest) * 100 < plan.arenaBytes)
+    return std::nullopt;
+  return Remedy{all - largest,
+                "the optimizer's state and frozen weights on a disk: --offload=FOLDER "
+                "--offload-state=all (all but the largest tensor; the rest is planned anew)",
+                Changes::Nothing};
+}
+
 /// What would lower the arena, by what it gains; `inF32` is the smallest arena in f32, where the step is in 16 bits.
 std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &plan,
                              const CompileOptions &options, Bytes budget,
@@ -241,6 +297,12 @@ std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &pla
   if (std::optional<Remedy> narrow = sixteenBits(plan);
       narrow && options.precision == Precision::F32)
     list.push_back(std::move(*narrow));
+  if (options.target == "host" && !options.offload.isAsked())
+    if (auto values = valuesInSlowMemory(step.planner().problem(), plan, budget))
+      list.push_back(std::move(*values));
+  if (options.target == "host" && options.offload.statePercent == 0 && options.shapes.empty())
+    if (auto state = stateInSlowMemory(plan))
+      list.push_back(std::move(*state));
   if (inF32 && *inF32 < plan.arenaBytes)
     list.push_back({plan.arenaBytes - *inF32,
                     absl::StrCat("everything in 32 bits", *inF32 <= budget ? ", which fits" : "",
@@ -273,7 +335,8 @@ Error infeasible(ModelSteps &steps, ModelStep &step, const CompileOptions &optio
   if (inF32)
     text += "  smallest in f32      " + formatBytesExact(*inF32) + "\n";
   text += "  proven lower bound   " + formatBytesExact(planner.lowerBound()) + "\n";
-  text += "  without recompute    " + formatBytesExact(planner.keepAll().arenaBytes) + "\n";
+  text += "  without recompute    " + formatBytesExact(planner.keepAll().arenaBytes) +
+          (planner.problem().hasLaneOps() ? ", where each copy of state is waited for" : "") + "\n";
   text += "  of which state       " + formatBytesExact(plan.persistentBytes) + "\n";
   text += liveSet(plan);
   if (const std::string obstacle = planner.evaluationObstacle(budget); !obstacle.empty())

@@ -236,9 +236,18 @@ def check_refusals(args: argparse.Namespace) -> None:
           "a bandwidth of zero is refused")  # fmt: skip
     check("--offload-state is about --offload=FOLDER" in refused("--offload-state=optimizer", "--memory-budget=1MiB"), "a folder is asked for")
     check("expected none, optimizer, frozen, all or auto" in refused(*travel, "--offload-state=some", "--memory-budget=1MiB"), "other words are refused")
+    # Without the flags a refusal prices them by bounds, which no plan is below; a plan for that budget keeps what it says.
+    said = run(args.stowage, "plan", model, "--optimizer=adam:lr=1e-3", "--memory-budget=64KiB", "--threads=1", code=2)
+    bound = re.search(r"values that travel to a disk and back: --offload=FOLDER \(at most: the bound of such plans is .*?\((\d+) bytes\), above the budget\)", said)
+    check(bound is not None and "--offload-state=all (all but the largest tensor" in said, f"no remedy on a disk: {said}")
+    told = run(args.stowage, "plan", model, "--optimizer=adam:lr=1e-3", "--memory-budget=64KiB", "--threads=1", *travel, code=2)
+    check(int(bound[1]) <= smallest(told) < smallest(said), f"{bound[1]} bytes as a bound: {told}")
+    check("--offload=FOLDER (" not in told, f"what is given is named as a remedy: {told}")
     # A share of the arena is one of the arena with all state in it, whatever of it travels.
     shares = {re.search(r"budget +.*\((\d+) bytes\)", run(args.stowage, "plan", model, *travel, "--optimizer=adam:lr=1e-3", "--memory-budget=5%",
                                                            f"--offload-state={kind}", code=2))[1] for kind in ("none", "optimizer", "all", "auto")}  # fmt: skip
+    said = run(args.stowage, "plan", model, *travel, "--optimizer=adam:lr=1e-3", "--memory-budget=95%", "--offload-state=optimizer")
+    check("without recompute: of the step that computes nothing again and waits for each copy of state" in said, f"what waits for copies is not named: {said}")
     check(len(shares) == 1, f"5 % of the arena are so many bytes: {shares}")
     check("leave it or --shapes out" in refused(*travel, "--offload-state=optimizer", "--shapes=batch:64,32", "--memory-budget=1MiB"), "shapes are refused")
     said = refused(*travel, "--offload-state=optimizer", "--optimizer=adam:lr=1e-3", "--offload-capacity=4096", "--memory-budget=1MiB")
