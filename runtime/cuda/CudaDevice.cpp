@@ -9,7 +9,6 @@
 #include "runtime/cuda/Products.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -53,6 +52,8 @@ std::string nameOfCommands(const Program &program, size_t graph) {
 /// What a library is asked for where one of several kernels is chosen, and for how long those of a program are timed.
 constexpr int kMostAlternatives = 8;
 constexpr int kMostTuningSeconds = 10;
+/// Of that, for the first runs, which bring the code of all kernels to the device.
+constexpr int kMostFirstRunSeconds = 5;
 
 } // namespace
 
@@ -173,6 +174,11 @@ std::vector<std::string> CudaDevice::notes() const {
                          options.algorithms.tuning == Algorithms::Tuning::Load
                              ? "they were timed anew"
                              : "its first run instead; --autotune=load times them anew"));
+  if (otherQuestions > 0)
+    all.push_back(concat(otherQuestions,
+                         " kinds of products are not those of the run that the checkpoint is of "
+                         "(another budget, batch or precision): cuBLASLt's first algorithm runs; "
+                         "--autotune=load times them"));
   if (untimed > 0)
     all.push_back(concat("timing algorithms ended after ", kMostTuningSeconds, " s: ", untimed,
                          " calls run the library's first"));
@@ -394,6 +400,11 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
     }
     bindRooms(graph, bound);
   }
+  if (alternativesAsked() > 1) {
+    for (Event &event : timing)
+      driver.require(driver.eventCreate(&event, 0), "making an event");
+    tuned = Tuned(options.algorithms.chosen);
+  }
   // The parameters have their final places now.
   for (BoundGraph &graph : graphs)
     for (BoundCommand &command : graph.commands)
@@ -431,27 +442,34 @@ int CudaDevice::alternativesAsked() const {
   return isTuned ? kMostAlternatives : 1;
 }
 
-/// Of the alternative at hand, in the arena as it is.
-double CudaDevice::secondsOf(LibraryCall &call) {
-  constexpr int kRuns = 3;
-  call.submit(stream); // brings its operands into the caches, as far as they go
+/// Of one of `runs` of the alternative at hand, in the arena as it is.
+double CudaDevice::secondsOf(LibraryCall &call, int runs) {
   driver.require(driver.eventRecord(timing[0], stream), "recording an event");
-  for (int i = 0; i < kRuns; ++i)
+  for (int i = 0; i < runs; ++i)
     call.submit(stream);
   driver.require(driver.eventRecord(timing[1], stream), "recording an event");
   driver.require(driver.eventSynchronize(timing[1]), "timing a library's call");
   float milliseconds = 0;
   driver.require(driver.eventElapsedTime(&milliseconds, timing[0], timing[1]),
                  "timing a library's call");
-  return 1e-3 * milliseconds / kRuns;
+  tuningSeconds += 1e-3 * milliseconds;
+  return 1e-3 * milliseconds / runs;
 }
 
-size_t CudaDevice::fastestOf(LibraryCall &call) {
+/// Nothing, and the first chosen, where the time for timing ends before all have run.
+std::optional<size_t> CudaDevice::fastestOf(LibraryCall &call) {
+  constexpr int kRuns = 3;
   size_t fastest = 0;
   double least = 0;
   for (size_t i = 0; i < call.alternatives(); ++i) {
     call.choose(i);
-    const double seconds = secondsOf(call);
+    if (tuningSeconds < kMostTuningSeconds)
+      secondsOf(call, 1); // brings its operands into the caches, as far as they go
+    if (tuningSeconds >= kMostTuningSeconds) {
+      call.choose(0);
+      return std::nullopt;
+    }
+    const double seconds = secondsOf(call, kRuns);
     if (i == 0 || seconds < least)
       fastest = i, least = seconds;
   }
@@ -461,13 +479,8 @@ size_t CudaDevice::fastestOf(LibraryCall &call) {
 /// Those of an earlier run, and with --autotune=load the fastest for each question that it has no answer to. Graphs are
 /// captured anew where another kernel than the library's first runs.
 void CudaDevice::chooseAlgorithms(const Program &program) {
-  const auto start = std::chrono::steady_clock::now();
   const bool isTiming = options.algorithms.tuning == Algorithms::Tuning::Load;
-  for (Event &event : timing)
-    driver.require(driver.eventCreate(&event, 0), "making an event");
-  if (options.algorithms.tuning != Algorithms::Tuning::Off)
-    tuned = Tuned(options.algorithms.chosen);
-  std::set<std::string> gone;
+  std::set<std::string> gone, others;
   for (size_t i = 0; i < graphs.size(); ++i) {
     bool changes = false;
     for (const BoundCommand &command : graphs[i].commands)
@@ -478,12 +491,15 @@ void CudaDevice::chooseAlgorithms(const Program &program) {
           gone.insert(call.question());
           tuned.forget(call);
         }
-        const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-        if (isTiming && !tuned.knows(call) && taken.count() < kMostTuningSeconds) {
-          tuned.take(call, fastestOf(call));
-          tuned.apply(call);
+        if (isTiming && !tuned.knows(call) && !late.contains(call.question())) {
+          if (const std::optional<size_t> fastest = fastestOf(call)) {
+            tuned.take(call, *fastest);
+            tuned.apply(call);
+          }
         }
         untimed += isTiming && !tuned.knows(call);
+        if (!isTiming && !tuned.knows(call) && !gone.contains(call.question()))
+          others.insert(call.question());
         changes |= call.chosenAlternative() != 0;
       });
     if (!changes || graphs[i].commands.empty())
@@ -492,7 +508,7 @@ void CudaDevice::chooseAlgorithms(const Program &program) {
     driver.graphExecDestroy(std::exchange(graphs[i].executable, nullptr));
     capture(graphs[i], nameOfCommands(program, i));
   }
-  goneAlgorithms = gone.size();
+  goneAlgorithms = gone.size(), otherQuestions = others.size();
   driver.require(driver.streamSynchronize(stream), "bringing the graphs to the GPU");
 }
 
@@ -511,23 +527,53 @@ void CudaDevice::bindRooms(const GraphProgram &graph, BoundGraph &bound) {
 /// Libraries bring code to the device at the first run of a call, which is not for a capture, and belongs
 /// to what is counted as code. What the calls compute from the undefined arena is overwritten later.
 void CudaDevice::warmUp() {
+  forEachCall([&](LibraryCall &call) { call.submit(stream); });
+  driver.require(driver.streamSynchronize(stream), "the first run of the libraries' calls");
+  if (alternativesAsked() > 1)
+    warmUpAlternatives();
+  driver.require(driver.streamSynchronize(stream), "the first run of other kernels");
+}
+
+void CudaDevice::forEachCall(const std::function<void(LibraryCall &)> &visit) const {
   for (const BoundGraph &graph : graphs)
     for (const BoundCommand &command : graph.commands)
-      command.eachCall([&](LibraryCall &call) {
-        for (size_t i = call.alternatives(); i-- > 0;) { // the first is chosen in the end
-          call.choose(i);
-          try {
-            call.submit(stream);
-          } catch (const DeviceLost &) {
-            throw;
-          } catch (const Error &) {
-            if (i == 0)
-              throw;
-            call.drop(i);
-          }
-        }
-      });
-  driver.require(driver.streamSynchronize(stream), "the first run of the libraries' calls");
+      command.eachCall(visit);
+}
+
+/// Calls of one question have the same kernels: those of its first call run once, or, where an earlier run has chosen one,
+/// that one.
+void CudaDevice::warmUpAlternatives() {
+  std::set<std::string> seen;
+  forEachCall([&](LibraryCall &call) {
+    if (!call.question().empty() && seen.insert(call.question()).second)
+      warmUpAlternatives(call);
+  });
+}
+
+void CudaDevice::warmUpAlternatives(LibraryCall &call) {
+  const bool isKnown = tuned.knows(call) && tuned.apply(call);
+  const size_t known = call.chosenAlternative();
+  const bool isTiming = options.algorithms.tuning == Algorithms::Tuning::Load;
+  for (size_t i = call.alternatives(); i-- > 1;) {
+    if (isKnown ? i != known : !isTiming)
+      continue;
+    if (!isKnown && tuningSeconds >= kMostFirstRunSeconds) {
+      late.insert(call.question());
+      break;
+    }
+    call.choose(i);
+    try {
+      if (isKnown)
+        call.submit(stream);
+      else
+        secondsOf(call, 1);
+    } catch (const DeviceLost &) {
+      throw;
+    } catch (const Error &) {
+      call.drop(i);
+    }
+  }
+  call.choose(0);
 }
 
 void CudaDevice::BoundCommand::keepPlaces() {

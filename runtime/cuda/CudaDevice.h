@@ -24,6 +24,8 @@
 
 #include <array>
 #include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace stow::cuda {
@@ -107,8 +109,11 @@ private:
   void bindRooms(const GraphProgram &graph, BoundGraph &bound);
   BoundCommand bindCommand(const Command &command, const Program &program);
   void chooseAlgorithms(const Program &program);
-  double secondsOf(LibraryCall &call);
-  size_t fastestOf(LibraryCall &call);
+  double secondsOf(LibraryCall &call, int runs);
+  std::optional<size_t> fastestOf(LibraryCall &call);
+  void forEachCall(const std::function<void(LibraryCall &)> &visit) const;
+  void warmUpAlternatives();
+  void warmUpAlternatives(LibraryCall &call);
   int alternativesAsked() const;
   void bindEpilogue(const Command &command, const Program &program, BoundCommand &bound);
   BoundCommand bindKernel(const Command &command, const Program &program);
@@ -155,7 +160,11 @@ private:
   std::vector<SplitProducts> splitProducts;
   Tuned tuned;
   std::array<Event, 2> timing = {};
+  double tuningSeconds =
+      0; ///< between events, from before a call is put on the stream to behind it
+  std::set<std::string> late; ///< questions whose alternatives have not run, for want of time
   size_t goneAlgorithms = 0, untimed = 0; ///< of an earlier run; for want of time
+  size_t otherQuestions = 0;              ///< that the earlier run has not asked
   OutsideMemory outside;
   DriverMemory memory; ///< but for what is in use now
 };

@@ -146,8 +146,8 @@ public:
     words = wordsOf(epilogue);
     asked += concat(",", flag("tf32") ? 1 : 0, ",", isAdded ? 1 : 0, ",",
                     static_cast<int>(epilogue.function), ",", epilogue.bias ? 1 : 0, ",",
-                    epilogue.summed ? static_cast<int>(*epilogue.summed) : -1, ",", workspaceBytes,
-                    ",", alignment);
+                    epilogue.summed ? static_cast<int>(*epilogue.summed) : -1, ",", auxLeading, ",",
+                    workspaceBytes, ",", alignment);
   }
 
   /// Asks the library for up to `most` algorithms. False where it has none.
@@ -287,6 +287,7 @@ private:
                                    " and ", view.column));
     setAttribute(kAuxPointer, placeOf(x, "the preactivation", arena));
     setAttribute(kAuxLeading, view.row);
+    auxLeading = view.row;
   }
 
   const Library &lt;
@@ -302,7 +303,8 @@ private:
   uint32_t alignment = kMostAlignment; ///< of every address that is given to the library
   std::vector<Algorithm> algorithms;
   size_t chosen = 0;
-  std::string asked; ///< all that the library's answer depends on
+  int64_t auxLeading = 0; ///< of the preactivation; 0: none
+  std::string asked;      ///< all that the library's answer depends on
 };
 
 bool BoundProduct::ask(int most) {

@@ -1,28 +1,12 @@
 #include "runtime/cuda/Tuned.h"
 
-#include "runtime/base/Error.h"
+#include "runtime/device/AlgorithmText.h"
 
 namespace stow::cuda {
 
-Tuned::Tuned(std::string_view text) {
-  while (!text.empty()) {
-    const std::string_view entry = text.substr(0, text.find(' '));
-    const size_t equals = entry.find('=');
-    if (equals == std::string_view::npos || equals == 0 || equals + 1 == entry.size())
-      throw Error::badInput(
-          "the algorithms of an earlier run: expected QUESTION=ALGORITHM, found \"" +
-          std::string(entry) + "\"; --autotune=off does without what the checkpoint says");
-    chosen[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
-    text.remove_prefix(std::min(text.size(), entry.size() + 1));
-  }
-}
+Tuned::Tuned(std::string_view text) : chosen(parseAlgorithms(text)) {}
 
-std::string Tuned::text() const {
-  std::string all;
-  for (const auto &[question, alternative] : chosen)
-    all += (all.empty() ? "" : " ") + question + "=" + alternative;
-  return all;
-}
+std::string Tuned::text() const { return textOf(chosen); }
 
 void Tuned::take(const LibraryCall &call, size_t number) {
   chosen[call.question()] = call.alternative(number);

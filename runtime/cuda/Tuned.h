@@ -1,6 +1,5 @@
 // Which of a library's kernels run: chosen once for all calls that ask it the same, and kept as text with a checkpoint.
-//
-//   question=alternative question=alternative ...
+// (runtime/device/AlgorithmText.h).
 #pragma once
 
 #include "runtime/cuda/LibraryCall.h"

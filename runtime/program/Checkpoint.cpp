@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/device/AlgorithmText.h"
 #include "runtime/program/Restore.h"
 #include "runtime/program/ShapeChoice.h"
 #include "runtime/program/WeightNames.h"
@@ -166,7 +167,14 @@ RunState readRunState(const SafetensorsFile &file, const Program &program, Saved
 
 std::string savedAlgorithms(const SafetensorsFile &file) {
   const auto found = file.metadata().find(algorithmsKey);
-  return found == file.metadata().end() ? "" : found->second;
+  if (found == file.metadata().end())
+    return "";
+  try {
+    parseAlgorithms(found->second);
+  } catch (const Error &error) {
+    throw Error::badInput(file.path() + ": metadata '" + algorithmsKey + "': " + error.what());
+  }
+  return found->second;
 }
 
 } // namespace stow

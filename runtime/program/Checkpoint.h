@@ -57,7 +57,8 @@ enum class SavedBatch : uint8_t { Same, Any };
 RunState readRunState(const SafetensorsFile &file, const Program &program,
                       SavedBatch batch = SavedBatch::Same);
 
-/// Which algorithms the run that wrote `file` had chosen; empty where it had not.
+/// Which algorithms the run that wrote `file` had chosen; empty where it had not. Throws Error(BadInput) naming the file
+/// where the text is damaged.
 std::string savedAlgorithms(const SafetensorsFile &file);
 
 } // namespace stow

@@ -307,6 +307,8 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
   weights.apply(executor);
   if (const std::optional<std::string> note = weights.note())
     printLine("note: " + *note);
+  for (const std::string &note : executor.device().notes())
+    printLine("note: " + note);
   std::optional<Profile> profile;
   if (options.profile)
     profile.emplace(program.graphs[graphIndex(program, GraphRole::Eval)], executor.threads(),

@@ -178,7 +178,7 @@ private:
 static Algorithms algorithmsOf(const TrainOptions &options,
                                const std::optional<WeightFiles> &resumed) {
   Algorithms algorithms = options.algorithms;
-  if (resumed)
+  if (resumed && algorithms.tuning != Algorithms::Tuning::Off)
     algorithms.chosen = savedAlgorithms(resumed->file());
   return algorithms;
 }
@@ -193,6 +193,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   if (options.profile && !options.profile->empty())
     checkWritable(*options.profile);
   const std::optional<WeightFiles> resumed = openResumed(options);
+  const Algorithms algorithms = algorithmsOf(options, resumed);
   loadData();
   chooseState(resumed);
   team.compareRun(state, testRows.size(), options.allowNonFinite);
@@ -208,7 +209,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     weights.emplace(program, options.initFrom, options.trained);
   executor.emplace(program, image,
                    ExecutorOptions{options.threads, options.poison, options.check, options.slow,
-                                   options.gpu, algorithmsOf(options, resumed), team.engine()});
+                                   options.gpu, algorithms, team.engine()});
   if (weights)
     giveState(*executor, *weights, state.seed, options.quiet);
   else if (restoration)

@@ -5,8 +5,8 @@ time that it takes.
   autotune.py --stowage=build/release/bin/stowage --simulated=build/release/lib/simulated --work=DIR
 
 The fastest of them runs, in graphs that are captured with it, and its name is saved with the run; a resumed run takes it again, whatever is
-faster there, and says so where the library does not have it; one that fails when it runs is not taken. Nothing of that is asked of a run
-without the flag.
+faster there, and says so where the library does not have it, or the run asks for other products; one that fails when it runs is not taken.
+Timing ends after 10 s of the device, also inside a question. Nothing of that is asked of a run without the flag.
 """
 
 import argparse
@@ -45,12 +45,12 @@ class Runs:
     def compile(self, executable: Path, *flags: str) -> None:
         run(self.args.stowage, "compile", self.executable.with_suffix(".onnx"), "-o", executable, "--optimizer=adam", *flags)
 
-    def train(self, name: str, times: str, *flags: object, steps: int = 2, code: int = 0) -> tuple[str, Path, str]:
+    def train(self, name: str, times: str, *flags: object, steps: int = 2, code: int = 0, executable: Path | None = None) -> tuple[str, Path, str]:
         """What it says, the checkpoint, and the driver's calls."""
         saved, calls = self.args.work / f"{name}.safetensors", self.args.work / f"{name}.calls"
         environment = {"LD_LIBRARY_PATH": str(self.args.simulated), "STANDIN_CUBLASLT_ALGORITHMS": times, "STANDIN_LOG": str(calls)}
-        output = run(self.executable, "train", f"--data={self.data}", f"--steps={steps}", f"--save={saved}", *flags, code=code, environment=environment)
-        return output, saved, calls.read_text()
+        output = run(executable or self.executable, "train", f"--data={self.data}", f"--steps={steps}", f"--save={saved}", *flags, code=code, environment=environment)
+        return output, saved, calls.read_text() if calls.exists() else ""
 
 
 def check_choice(runs: Runs) -> Path:
@@ -86,8 +86,40 @@ def check_resumed(runs: Runs, tuned: Path) -> None:
     text = tuned.read_bytes()
     damaged.write_bytes(re.sub(rb'("algorithms": ?"[^"=]*)=', rb"\1~", text, count=1))
     check(damaged.read_bytes() != text, "the checkpoint was not damaged")
-    output, _, _ = runs.train("damaged-run", "30,10,20", f"--resume={damaged}", steps=3, code=1)
-    check("expected QUESTION=ALGORITHM, found" in output and "--autotune=off" in output, output)
+    output, _, calls = runs.train("damaged-run", "30,10,20", f"--resume={damaged}", steps=3, code=1)
+    check(f"{damaged}: metadata 'algorithms'" in output and "expected QUESTION=ALGORITHM, found" in output and "--autotune=off" in output, output)
+    check(not calls, "the driver was asked before the checkpoint was read")
+    runs.train("damaged-off", "30,10,20", f"--resume={damaged}", "--autotune=off", steps=3)
+
+
+def check_other_products(runs: Runs, tuned: Path) -> None:
+    other = runs.args.work / "mlp-tf32"
+    runs.compile(other, "--target=cuda:h100", "--tf32")
+    output, saved, _ = runs.train("tf32", "10,30,20", f"--resume={tuned}", steps=3, executable=other)
+    note = "kinds of products are not those of the run that the checkpoint is of"
+    check(output.count(note) == 1 and "are not among" not in output, output)
+    check(algorithms_of(saved) == algorithms_of(tuned), "what the checkpoint says is lost")
+    output, _, _ = runs.train("tf32-timed", "10,30,20", f"--resume={tuned}", "--autotune=load", steps=3, executable=other)
+    check(note not in output, output)
+
+
+def check_time(runs: Runs) -> None:
+    """The stand-in's algorithms take the microseconds that are named, of the device's time."""
+    _, quick, _ = runs.train("quick", "30,10,20", "--autotune=load")
+    ended = "timing algorithms ended after 10 s"
+    output, some, _ = runs.train("some", "300000,100000,200000", "--autotune=load")
+    check(ended in output and 0 < len(algorithms_of(some)) < len(algorithms_of(quick)), output)
+    output, none, calls = runs.train("none", "3000000,1000000,2000000", "--autotune=load")
+    check(ended in output and not algorithms_of(none), output)
+    # First runs of 2 + 1 and 2 s, which are 5; then the first algorithm's of 3 s and its timed ones of 9 s, and the next does not begin.
+    found = calls.count("cuEventElapsedTime")
+    check(found == 5, f"expected 3 first runs of other algorithms and 2 of the first, found {found}")
+
+
+def check_notes_of_evaluation(runs: Runs, tuned: Path) -> None:
+    environment = {"LD_LIBRARY_PATH": str(runs.args.simulated), "STANDIN_GRANULARITY": "0"}
+    output = run(runs.executable, "eval", f"--data={runs.data}", f"--weights={tuned}", environment=environment)
+    check("note: the arena was taken before code, libraries and graphs" in output, output)
 
 
 def main() -> None:
@@ -98,7 +130,11 @@ def main() -> None:
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     runs = Runs(args)
-    check_resumed(runs, check_choice(runs))
+    tuned = check_choice(runs)
+    check_resumed(runs, tuned)
+    check_other_products(runs, tuned)
+    check_time(runs)
+    check_notes_of_evaluation(runs, tuned)
     host = args.work / "mlp-host"
     runs.compile(host, "--threads=1")
     found = run(host, "train", f"--data={runs.data}", "--steps=1", "--autotune=load", code=1)

@@ -262,6 +262,16 @@ TEST_F(ProductStandIn, RefusesOperandsOutOfPlace) {
                                        HasSubstr("steps of 12 and 1")));
 }
 
+// What is chosen for one question is run for all calls that ask it: all that the library may decide by is in it.
+TEST_F(ProductStandIn, AsksAnotherQuestionForAnotherPreactivation) {
+  const Command gradient =
+      commandOf({"", ProductFunction::GeluGradient, Extra::Preactivation, DType::F32, DType::F32});
+  Command wide = gradient;
+  wide.operands[2].layout.pitch = Layout::Pitch{1, 2 * kColumns};
+  EXPECT_EQ(bindProduct(gradient, arena)->question(), bindProduct(gradient, arena)->question());
+  EXPECT_NE(bindProduct(gradient, arena)->question(), bindProduct(wide, arena)->question());
+}
+
 // Tests that the library refuses a bias of another type than the result's, and a result written over what
 // GELU's gradient is taken at, which its documentation does not allow.
 // A product that has another form is none where the library has no algorithm; one that has none is an error.
