@@ -165,7 +165,7 @@ void GuardedDevice::bind(const Program &program, const ProgramImage &image, Pois
         std::ranges::move(bytesOf(dead, 0), std::back_inserter(dying));
       const bool isCopy = isOfCopy(command);
       bound.push_back(
-          {isCopy ? host::BoundCommand(command, arena.view(), Poison::None, {})
+          {isCopy ? host::BoundCommand(command, arena.view(), Poison::None, host::CopyStep())
                   : host::BoundCommand(command, image, arena.view(), options.threads, Poison::None),
            footprintOf(graph, i, program.plan),
            {},
