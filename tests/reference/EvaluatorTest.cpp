@@ -30,6 +30,9 @@ TEST(EvaluatorTest, EveryOpOfTheStepHasARule) {
     if (op == "stow.copy_out" || op == "stow.await_out" || op == "stow.copy_in" ||
         op == "stow.await_in")
       continue;
+    // What takes several processes: tests/e2e/devices.py compares it with --accumulate.
+    if (op == "stow.all_reduce")
+      continue;
     EXPECT_TRUE(ruleFor(op)) << op.str();
   }
 }
