@@ -113,6 +113,7 @@ enum class Feature : uint8_t {
   SlowMemory, ///< buffers travel to a folder and back: --offload
   Epilogues,  ///< of library calls there is more than one kind: --epilogues
   Tf32,       ///< products of f32 values may be cut to TF32: --tf32
+  Ranks,      ///< programs of several processes add up over them: --devices
 };
 
 /// The target of a program where nobody names one.

@@ -1,5 +1,6 @@
 #include "compiler/Infeasible.h"
 
+#include "codegen/Backend.h"
 #include "compiler/StepNotes.h"
 #include "ir/StepGraphs.h"
 #include "ir/Stow.h"
@@ -297,10 +298,11 @@ std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &pla
   if (std::optional<Remedy> narrow = sixteenBits(plan);
       narrow && options.precision == Precision::F32)
     list.push_back(std::move(*narrow));
-  if (options.target == "host" && !options.offload.isAsked())
+  const bool hasSlowMemory = whyNot(options.target, Feature::SlowMemory).empty();
+  if (hasSlowMemory && !options.offload.isAsked())
     if (auto values = valuesInSlowMemory(step.planner().problem(), plan, budget))
       list.push_back(std::move(*values));
-  if (options.target == "host" && options.offload.statePercent == 0 && options.shapes.empty())
+  if (hasSlowMemory && options.offload.statePercent == 0 && options.shapes.empty())
     if (auto state = stateInSlowMemory(plan))
       list.push_back(std::move(*state));
   if (inF32 && *inF32 < plan.arenaBytes)

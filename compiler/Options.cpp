@@ -504,7 +504,7 @@ static void checkDevices(const CompileOptions &options) {
   if (options.devices == 1)
     return;
   for (const auto &[isGiven, flag] :
-       {std::pair(options.target != "host", "--target=" + options.target),
+       {std::pair(!whyNot(options.target, Feature::Ranks).empty(), "--target=" + options.target),
         std::pair(options.accumulate != 1, std::string("--accumulate")),
         std::pair(!options.shapes.empty(), std::string("--shapes")),
         std::pair(options.offload.isAsked(), std::string("--offload")),

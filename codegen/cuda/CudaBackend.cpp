@@ -143,6 +143,10 @@ std::string whyNot(Feature feature) {
   case Feature::SlowMemory:
     return "--offload copies with threads of the host; on GPUs it needs memory of the host that is "
            "pinned, and streams for both directions, which the CUDA device does not have";
+  case Feature::Ranks:
+    return "--devices adds up over processes by MPI on the host; on GPUs that takes NCCL, which "
+           "the "
+           "CUDA device does not have";
   case Feature::Epilogues:
   case Feature::Tf32:
     return "";

@@ -107,6 +107,7 @@ private:
 std::string whyNot(Feature feature) {
   switch (feature) {
   case Feature::SlowMemory:
+  case Feature::Ranks:
     return "";
   case Feature::Epilogues:
     return "--epilogues is about the libraries of GPUs; say --target=cuda:CHIP";
