@@ -10,6 +10,11 @@ namespace stow {
 /// nothing that it reads: some of their elements may be written while operands are still read for others.
 inline constexpr llvm::StringLiteral kEpilogueAttr = "stow.epilogue";
 
+/// Unit, on stow.product_map of a step over several batches or devices: where the target has loops for its shape that serve
+/// any body, it takes those. A gradient then has the same bits whether it is added to a sum, used up by an update, or
+/// reduced over ranks.
+inline constexpr llvm::StringLiteral kSumsAlikeAttr = "stow.sums_alike";
+
 /// True for a vector along the channels of `images`, [O,1,1] for [N,O,H,W]: what may be a convolution's bias.
 bool isAlongChannels(mlir::RankedTensorType type, mlir::RankedTensorType images);
 

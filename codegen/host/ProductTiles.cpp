@@ -1,6 +1,7 @@
 #include "codegen/host/ProductTiles.h"
 
 #include "codegen/program/LibraryCommand.h"
+#include "ir/ProductMaps.h"
 #include "ir/StowKernelOps.h"
 #include "runtime/host/Library.h"
 #include "runtime/host/loops/ProductRows.h"
@@ -392,7 +393,8 @@ SmallVector<ProductForm> formsOf(ProductMapOp op) {
   if (!isTakenAsFactor(op.getA()) || !isTakenAsFactor(op.getB()))
     return {};
   SmallVector<ProductForm> forms;
-  if (isAddedByLibrary(op))
+  const bool takesRows = op->hasAttr(kSumsAlikeAttr) && isSummedHere(op);
+  if (isAddedByLibrary(op) && !takesRows)
     forms.push_back(ProductForm::Added);
   auto isWhole = [&](Value value) {
     return tensorType(value).getShape() != type.getShape() ||

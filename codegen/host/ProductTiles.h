@@ -2,7 +2,8 @@
 // generated kernel uses them up, and so on down the rows.
 //
 // Sums must not depend on the tiles, nor on whether there are any. Loops of the host's own
-// (runtime/host/loops/ProductRows.h) sum alike whatever the tiles. Of the library that is nobody's promise: tiles are
+// (runtime/host/loops/ProductRows.h) sum alike whatever the tiles, but not always like the library: in a step over several
+// batches or devices they sum all products of their shapes (kSumsAlikeAttr). Of the library that is nobody's promise: tiles are
 // chosen such that what is known of it (oneDNN 2.6) sums alike, and are taken where they do so on drawn
 // numbers (ProductProofs.h); else the product stays whole.
 //

@@ -6,9 +6,13 @@
 // The right side never has all of %dw: a tile of its rows in scratch, the kernel over those rows, and
 // on to the next. That pays where the kernel's results lie in what it reads anyway, as new state and
 // sums do. It costs that %dy and %x live until the kernel runs.
+//
+// In a step over several batches or devices a gradient is used up in one graph and stored in another, and is to
+// have the same bits in both: products whose loops sum in an order of their own take these everywhere.
 #include "passes/fuse/Passes.h"
 
-#include "ir/Graphs.h"
+#include "ir/ProductMaps.h"
+#include "ir/StepGraphs.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowLinearOps.h"
 #include "passes/Target.h"
@@ -33,7 +37,8 @@ bool isUpdatedState(Value value) {
 
 class GraphProducts {
 public:
-  GraphProducts(func::FuncOp graph, const Target &target) : graph(graph), target(target) {
+  GraphProducts(func::FuncOp graph, const Target &target, bool sumsAlike)
+      : graph(graph), target(target), sumsAlike(sumsAlike) {
     int64_t count = 0;
     for (Operation &op : graph.getBody().front())
       position[&op] = count++;
@@ -43,6 +48,9 @@ public:
     for (auto map : llvm::make_early_inc_range(graph.getOps<MapOp>()))
       if (std::optional<unsigned> input = consumable(map))
         consume(map, *input);
+    if (sumsAlike)
+      for (auto product : llvm::make_early_inc_range(graph.getOps<MatmulOp>()))
+        takeLoops(product);
   }
 
 private:
@@ -161,6 +169,8 @@ private:
                                       product.getB(), inputs, product.getTransposeA(),
                                       product.getTransposeB(), updates);
     copyPhase(map, fused);
+    if (sumsAlike)
+      fused->setAttr(kSumsAlikeAttr, builder.getUnitAttr());
     Block &body = fused.getBody().emplaceBlock();
     IRMapping mapping;
     Block &old = map.getBody().front();
@@ -182,8 +192,33 @@ private:
     product->erase();
   }
 
+  /// A product of the backward that no kernel uses up, by the loops that it would have there.
+  void takeLoops(MatmulOp product) {
+    const RankedTensorType type = product.getY().getType();
+    if (product.getBias() || phaseOf(product) == Phase::Forward ||
+        type.getElementType() != sumTypeOf(product))
+      return;
+    OpBuilder builder(product);
+    auto stored = ProductMapOp::create(builder, product.getLoc(), TypeRange{type}, product.getA(),
+                                       product.getB(), ValueRange{}, product.getTransposeA(),
+                                       product.getTransposeB(), ArrayRef<int64_t>{});
+    copyPhase(product, stored);
+    stored->setAttr(kSumsAlikeAttr, builder.getUnitAttr());
+    Block &body = stored.getBody().emplaceBlock();
+    Value element = body.addArgument(type.getElementType(), product.getLoc());
+    builder.setInsertionPointToStart(&body);
+    YieldOp::create(builder, product.getLoc(), element);
+    if (target.libraryCall(stored) != CommandOp::ProductMap) {
+      stored->erase();
+      return;
+    }
+    product.getY().replaceAllUsesWith(stored.getResult(0));
+    product->erase();
+  }
+
   func::FuncOp graph;
   const Target &target;
+  bool sumsAlike;                                ///< a step over several batches or devices
   llvm::DenseMap<Operation *, int64_t> position; ///< program order
 };
 
@@ -193,8 +228,9 @@ struct FuseProductConsumersPass : impl::FuseProductConsumersPassBase<FuseProduct
   explicit FuseProductConsumersPass(const Target &target) : target(target) {}
 
   void runOnOperation() override {
+    const bool sumsAlike = batchesPerStep(getOperation()) > 1 || devicesOf(getOperation()) > 1;
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      GraphProducts(graph, target).run();
+      GraphProducts(graph, target, sumsAlike && isStepGraph(graph)).run();
   }
 
   const Target &target;

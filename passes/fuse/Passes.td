@@ -246,6 +246,10 @@ def FuseProductConsumersPass : Pass<"stow-fuse-product-consumers", "::mlir::Modu
     kernel. A product stays whole where its factors would have to be kept for the kernel and are larger,
     or look at state that is overwritten.
 
+    In a step over several batches or devices a gradient is to have the same bits whatever becomes of it: a product of the
+    backward that no kernel uses up becomes one with a kernel that stores it, where the target would sum it in an order of its own for
+    a kernel (`stow.sums_alike`).
+
     Requires: the step form with layouts, after stow-fuse-elementwise.
     Ensures: nothing but the number of tensors has changed.
 

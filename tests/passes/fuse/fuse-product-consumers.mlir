@@ -253,3 +253,53 @@ func.func @accumulate(%s: tensor<6x4xf32> {stow.kind = #stow.kind<accumulator>, 
   }
   return %n : tensor<6x4xf32>
 }
+
+
+// -----
+
+// Tests a step of several devices: the product that is reduced has the loops of the one that an update uses up, and no
+// others; the same in a graph that does not train stays a product.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[G:.*]] = stow.product_map %{{[a-z0-9]+}}, %{{[a-z0-9]+}} {stow.phase = #stow.phase<backward>, stow.sums_alike, transpose_a = true, transpose_b = false} : (tensor<128x64xf32>, tensor<128x32xf32>) -> tensor<64x32xf32> {
+// CHECK-NEXT: ^bb0(%[[P:.*]]: f32):
+// CHECK-NEXT: stow.yield %[[P]]
+// CHECK: stow.all_reduce %[[G]]
+// CHECK: stow.product_map %{{.*}} {stow.phase = #stow.phase<update>, stow.sums_alike, transpose_a = true
+// CHECK-NOT: stow.matmul
+// CHECK-LABEL: func.func @eval
+// CHECK: stow.matmul
+module attributes {stow.devices = 2 : i64} {
+func.func @train(%dy: tensor<128x64xf32> {stow.kind = #stow.kind<input>}, %x: tensor<128x32xf32> {stow.kind = #stow.kind<input>}, %w: tensor<64x32xf32> {stow.kind = #stow.kind<parameter>}) -> (tensor<64x32xf32>, tensor<64x32xf32>) attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<128x64xf32>, tensor<128x32xf32>) -> tensor<64x32xf32>
+  %r = stow.all_reduce %g {ranks = 2 : i64, stow.phase = #stow.phase<backward>} : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %h = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<128x64xf32>, tensor<128x32xf32>) -> tensor<64x32xf32>
+  %n = stow.map %h, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %b, %a : f32
+    stow.yield %d : f32
+  }
+  return %r, %n : tensor<64x32xf32>, tensor<64x32xf32>
+}
+func.func @eval(%dy: tensor<128x64xf32> {stow.kind = #stow.kind<input>}, %x: tensor<128x32xf32> {stow.kind = #stow.kind<input>}) -> tensor<64x32xf32> attributes {stow.role = #stow.role<eval>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false} : (tensor<128x64xf32>, tensor<128x32xf32>) -> tensor<64x32xf32>
+  return %g : tensor<64x32xf32>
+}
+}
+
+// -----
+
+// Tests the sum of a gradient over several batches, whose product has such loops: it is added by these, by the library where
+// it has none.
+// CHECK-LABEL: func.func @accumulate
+// CHECK: stow.product_map {{.*}}stow.sums_alike{{.*}}: (tensor<128x64xf32>, tensor<128x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+module attributes {stow.batches = 2 : i64} {
+func.func @accumulate(%s: tensor<64x32xf32> {stow.kind = #stow.kind<accumulator>, stow.name = "w.sum"}, %dy: tensor<128x64xf32> {stow.kind = #stow.kind<input>, stow.name = "dy"}, %x: tensor<128x32xf32> {stow.kind = #stow.kind<input>, stow.name = "x"}) -> (tensor<64x32xf32> {stow.state = "w.sum"}) attributes {stow.role = #stow.role<accumulate>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<128x64xf32>, tensor<128x32xf32>) -> tensor<64x32xf32>
+  %n = stow.map %s, %g {stow.phase = #stow.phase<update>} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    stow.yield %c : f32
+  }
+  return %n : tensor<64x32xf32>
+}
+}
