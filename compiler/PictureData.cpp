@@ -9,6 +9,7 @@
 
 #include <absl/strings/str_join.h>
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 namespace stow {
@@ -32,6 +33,22 @@ Json column(const std::vector<Row> &rows, ValueOf valueOf) {
 
 template <typename Value> Json orNull(const std::optional<Value> &value) {
   return value ? Json(*value) : Json();
+}
+
+/// Copies of a graph, which the page draws as lanes.
+Json copyColumns(const std::vector<PlannedCopy> &copies,
+                 const std::function<int64_t(const std::string &)> &idOf) {
+  using Copy = PlannedCopy;
+  Json columns;
+  columns["name"] = column(copies, [&](const Copy &copy) { return idOf(copy.name); });
+  columns["is_out"] = column(copies, [](const Copy &copy) { return copy.isOut ? 1 : 0; });
+  columns["buffer"] = column(copies, [](const Copy &copy) { return copy.buffer; });
+  columns["bytes"] = column(copies, [](const Copy &copy) { return copy.bytes; });
+  columns["start"] = column(copies, [](const Copy &copy) { return copy.start; });
+  columns["await"] = column(copies, [](const Copy &copy) { return copy.await; });
+  columns["begin_seconds"] = column(copies, [](const Copy &copy) { return copy.beginSeconds; });
+  columns["seconds"] = column(copies, [](const Copy &copy) { return copy.seconds; });
+  return columns;
 }
 
 /// What a run took, by command in the columns.
@@ -199,6 +216,9 @@ size_t PictureData::add(const Plan &plan, const std::string &label, const StepTi
     packed["lower_bound_bytes"] = graph.lowerBoundBytes;
     packed["steps"] = stepColumns(graph.steps);
     packed["buffers"] = bufferColumns(withStateOutside(plan, graph));
+    if (graph.copies && !graph.copies->each.empty())
+      packed["copies"] =
+          copyColumns(graph.copies->each, [&](const std::string &name) { return idOf(name); });
     if (times && times->graph == graph.name())
       packed["measured"] = measuredColumns(*times);
     graphs.push_back(std::move(packed));

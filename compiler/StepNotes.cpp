@@ -92,7 +92,8 @@ std::string noteOfBatches(const StepAnswer &answer) {
 
 std::string whyStateIsThePeak(const Plan &plan) {
   const Breakdown parts = breakdownAtPeak(plan);
-  const Bytes state = parts.parameters + parts.frozen + parts.optimizer + parts.statistics;
+  const Bytes state = parts.parameters + parts.frozen + parts.optimizer + parts.statistics +
+                      parts.fetchedFrozen + parts.fetchedOptimizer;
   if (state <= parts.activations)
     return "";
   return formatBytesExact(state) + " of the peak are parameters and optimizer state, activations " +

@@ -109,6 +109,31 @@ private:
     return name;
   }
 
+  /// The name of what a copy out takes away: the state whose new value it is, or the value.
+  std::string nameOfSent(CopyOutOp out) {
+    for (OpOperand &use : out.getToken().getUses())
+      if (use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+        if (auto name = graph.getResultAttrOfType<StringAttr>(use.getOperandNumber(), kStateAttr))
+          return name.str();
+    return nameOfValue(out.getX());
+  }
+
+  PlannedCopy describeCopy(Operation *start) {
+    PlannedCopy copy;
+    auto out = dyn_cast<CopyOutOp>(start);
+    copy.isOut = static_cast<bool>(out);
+    const Value source = start->getOperand(0);
+    CopyOutOp from = out ? out : copyOutOf(source);
+    copy.name = from ? nameOfSent(from) : nameOfValue(source);
+    copy.buffer = liveness.storageOf(out ? source : start->getResult(0));
+    copy.bytes = copiedBytes(start);
+    copy.start = *liveness.commandOf(start);
+    for (Operation *user : start->getResult(0).getUsers())
+      if (isa<AwaitOutOp, AwaitInOp>(user))
+        copy.await = *liveness.commandOf(user);
+    return copy;
+  }
+
   /// What travels; seconds are for whoever knows the lanes.
   void describeCopies() {
     PlannedCopies copies;
@@ -117,6 +142,8 @@ private:
       if (RankedTensorType type = slowStateOf(argument))
         change[0] += storedBytesOf(type);
     for (Operation &op : graph.getBody().front()) {
+      if (isa<CopyOutOp, CopyInOp>(op))
+        copies.each.push_back(describeCopy(&op));
       (isa<CopyOutOp>(op) ? copies.bytesOut : copies.bytesIn) += copiedBytes(&op);
       if (auto out = dyn_cast<CopyOutOp>(op); out && !sendsState(out)) {
         const Storage &token = liveness.storages()[liveness.storageOf(out.getToken())];
@@ -151,6 +178,12 @@ private:
     });
   }
 
+  /// Where an update has not overwritten what it fetched.
+  static bool isStateToSend(const Storage &storage) {
+    return llvm::any_of(storage.values,
+                        [](Value value) { return llvm::any_of(value.getUsers(), sendsState); });
+  }
+
   BufferKind kindOf(const Storage &storage) {
     Value first = storage.values.front();
     if (auto argument = dyn_cast<BlockArgument>(first)) {
@@ -159,6 +192,12 @@ private:
     }
     if (isReturned(storage))
       return BufferKind::Output;
+    if (fetchesState(first.getDefiningOp()))
+      return isFrozenInSlowMemory(first.getDefiningOp()->getOperand(0))
+                 ? BufferKind::FetchedFrozen
+                 : BufferKind::FetchedOptimizer;
+    if (isStateToSend(storage))
+      return BufferKind::FetchedOptimizer;
     return makesActivations(first.getDefiningOp()) ? BufferKind::Activation : BufferKind::Gradient;
   }
 
@@ -256,6 +295,11 @@ private:
       return "read after the step";
     case BufferKind::Workspace:
       return "scratch space of one library call";
+    case BufferKind::FetchedFrozen:
+      return "frozen weight fetched from slow memory, until its last reader before it is "
+             "fetched again";
+    case BufferKind::FetchedOptimizer:
+      return "state fetched from slow memory, updated and sent back";
     case BufferKind::Activation:
     case BufferKind::Gradient:
       break;
@@ -264,11 +308,6 @@ private:
     for (Value value : storage.values) {
       if (auto out = value.getDefiningOp<CopyOutOp>())
         return absl::StrCat("stands for ", copiedBytes(out), " bytes in slow memory");
-      if (Operation *op = value.getDefiningOp(); op && fetchesState(op))
-        return isFrozenInSlowMemory(op->getOperand(0))
-                   ? "frozen weight fetched from slow memory, until its last reader before it is "
-                     "fetched again"
-                   : "state fetched from slow memory, updated and sent back";
       if (value.getDefiningOp<CopyInOp>())
         return "fetched from slow memory instead of kept";
       if (llvm::any_of(value.getUsers(), llvm::IsaPred<CopyOutOp>))

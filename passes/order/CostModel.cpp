@@ -47,28 +47,36 @@ public:
     if (isa<CopyOutOp>(op))
       return start(op, slow.out, outFree, 0);
     if (auto in = dyn_cast<CopyInOp>(op))
-      return start(op, slow.in, inFree, ends.lookup(copyOutOf(in.getToken())));
+      return start(op, slow.in, inFree, endOf(copyOutOf(in.getToken())));
     schedule::Cost end = now;
     if (auto await = dyn_cast<AwaitOutOp>(op))
-      end = ends.lookup(copyOutOf(await.getToken()));
+      end = endOf(copyOutOf(await.getToken()));
     else if (auto await = dyn_cast<AwaitInOp>(op))
-      end = ends.lookup(await.getComing().getDefiningOp());
+      end = endOf(await.getComing().getDefiningOp());
     const schedule::Cost wait = std::max<schedule::Cost>(end - now, 0);
     now += wait;
     return wait;
   }
 
+  llvm::DenseMap<Operation *, std::pair<schedule::Cost, schedule::Cost>> takeCopies() {
+    return std::move(copies);
+  }
+
 private:
+  /// 0 where nothing was copied: the bytes are there.
+  schedule::Cost endOf(Operation *start) const { return copies.lookup(start).second; }
+
   schedule::Cost start(Operation *op, const schedule::Link &link, schedule::Cost &free,
                        schedule::Cost ready) {
-    free = std::max({now, free, ready}) + SlowMemory::durationOf(link, copiedBytes(op));
-    ends[op] = free;
+    const schedule::Cost begin = std::max({now, free, ready});
+    free = begin + SlowMemory::durationOf(link, copiedBytes(op));
+    copies[op] = {begin, free};
     return 0;
   }
 
   const SlowMemory &slow;
   schedule::Cost now = 0, outFree = 0, inFree = 0;
-  llvm::DenseMap<Operation *, schedule::Cost> ends; ///< by start
+  llvm::DenseMap<Operation *, std::pair<schedule::Cost, schedule::Cost>> copies; ///< by start
 };
 
 } // namespace
@@ -128,16 +136,17 @@ CostModel::GraphTime CostModel::timeOf(func::FuncOp graph) const {
   return time;
 }
 
-llvm::DenseMap<Operation *, schedule::Cost> CostModel::waitsIn(func::FuncOp graph) const {
-  llvm::DenseMap<Operation *, schedule::Cost> waits;
+CostModel::LaneTimes CostModel::lanesIn(func::FuncOp graph) const {
+  LaneTimes times;
   if (!slow)
-    return waits;
+    return times;
   LaneClock clock(*slow);
   for (Operation &op : graph.getBody().front())
     if (!launchesNothing(&op))
       if (const schedule::Cost wait = clock.pass(&op, costOf(&op)))
-        waits[&op] = wait;
-  return waits;
+        times.waits[&op] = wait;
+  times.copies = clock.takeCopies();
+  return times;
 }
 
 } // namespace stow

@@ -18,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace stow {
 
@@ -58,8 +59,19 @@ struct CostModel {
   };
   GraphTime timeOf(mlir::func::FuncOp graph) const;
 
-  /// What each await of a copy holds the ops behind it, by the clock of the lanes (ir/plan/schedule/Lanes.h).
-  llvm::DenseMap<mlir::Operation *, schedule::Cost> waitsIn(mlir::func::FuncOp graph) const;
+  /// A graph by the clock of the lanes (ir/plan/schedule/Lanes.h).
+  struct LaneTimes {
+    /// What each await of a copy holds the ops behind it.
+    llvm::DenseMap<mlir::Operation *, schedule::Cost> waits;
+    /// When each copy begins on its lane and ends, from the graph's start, by the op that starts it.
+    llvm::DenseMap<mlir::Operation *, std::pair<schedule::Cost, schedule::Cost>> copies;
+  };
+  LaneTimes lanesIn(mlir::func::FuncOp graph) const;
+
+  /// The waits alone.
+  llvm::DenseMap<mlir::Operation *, schedule::Cost> waitsIn(mlir::func::FuncOp graph) const {
+    return lanesIn(graph).waits;
+  }
 
 private:
   schedule::Cost costOfFastest(mlir::Operation *op) const;

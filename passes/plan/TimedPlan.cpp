@@ -9,12 +9,29 @@ using namespace mlir;
 
 namespace stow {
 
+namespace {
+
+/// Both have the copies in the order in which they start.
+void setCopyTimes(PlannedCopies &planned, func::FuncOp graph, const CostModel &costs) {
+  const CostModel::LaneTimes lanes = costs.lanesIn(graph);
+  auto copy = planned.each.begin();
+  for (Operation &op : graph.getBody().front())
+    if (auto known = lanes.copies.find(&op); known != lanes.copies.end()) {
+      const auto [begin, end] = known->second;
+      copy->beginSeconds = static_cast<double>(begin) / 1e9;
+      copy++->seconds = static_cast<double>(end - begin) / 1e9;
+    }
+}
+
+} // namespace
+
 Plan planOf(ModuleOp placed, const CostModel &costs) {
   // Where something travels, an await takes the time that it holds what is behind it.
   llvm::DenseMap<Operation *, schedule::Cost> waits;
-  for (auto graph : placed.getOps<func::FuncOp>())
-    for (const auto &[await, wait] : costs.waitsIn(graph))
-      waits[await] = wait;
+  for (auto graph : placed.getOps<func::FuncOp>()) {
+    const CostModel::LaneTimes lanes = costs.lanesIn(graph);
+    waits.insert(lanes.waits.begin(), lanes.waits.end());
+  }
   // Measured times are those of the training step alone.
   Plan plan = describePlan(placed, [&](Operation *op) {
     const bool isKnown = !costs.measured || isStepGraph(op->getParentOfType<func::FuncOp>());
@@ -26,6 +43,7 @@ Plan planOf(ModuleOp placed, const CostModel &costs) {
       planned.copies->exposedSeconds = static_cast<double>(time.waits) / 1e9;
       planned.copies->hiddenSeconds =
           static_cast<double>(std::max<schedule::Cost>(time.copies - time.waits, 0)) / 1e9;
+      setCopyTimes(*planned.copies, graph, costs);
     }
   CostModel::GraphTime time;
   for (auto graph : placed.getOps<func::FuncOp>())

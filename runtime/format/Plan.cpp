@@ -16,7 +16,7 @@ namespace {
 template <typename Word, size_t count>
 using Words = std::array<std::pair<Word, std::string_view>, count>;
 
-constexpr Words<BufferKind, 10> kindNames = {{
+constexpr Words<BufferKind, kBufferKinds> kindNames = {{
     {BufferKind::Parameter, "parameter"},
     {BufferKind::Statistic, "statistic"},
     {BufferKind::Optimizer, "optimizer"},
@@ -27,6 +27,8 @@ constexpr Words<BufferKind, 10> kindNames = {{
     {BufferKind::Workspace, "workspace"},
     {BufferKind::Accumulator, "accumulator"},
     {BufferKind::Frozen, "frozen"},
+    {BufferKind::FetchedFrozen, "fetched_frozen"},
+    {BufferKind::FetchedOptimizer, "fetched_optimizer"},
 }};
 
 constexpr Words<AliasKind, 3> aliasKindNames = {{
@@ -86,6 +88,10 @@ Bytes &partOf(Breakdown &breakdown, BufferKind kind) {
     return breakdown.accumulators;
   case BufferKind::Frozen:
     return breakdown.frozen;
+  case BufferKind::FetchedFrozen:
+    return breakdown.fetchedFrozen;
+  case BufferKind::FetchedOptimizer:
+    return breakdown.fetchedOptimizer;
   case BufferKind::Workspace:
     break;
   }

@@ -26,17 +26,21 @@ namespace stow {
 
 /// What a buffer holds, as reports group it. Padding and totals are derived.
 enum class BufferKind : uint8_t {
-  Parameter,   ///< trainable weights
-  Statistic,   ///< non-trainable state: batch-norm running statistics, step counters
-  Optimizer,   ///< momentum, Adam moments
-  Input,       ///< the batch, targets, scalars fed per step
-  Output,      ///< loss and model outputs read by the host
-  Activation,  ///< produced by the forward graph, recomputed ones included
-  Gradient,    ///< produced by the backward graph
-  Workspace,   ///< library scratch of one command
-  Accumulator, ///< sums of gradients over the batches of a step
-  Frozen,      ///< weights that are not trained
+  Parameter,        ///< trainable weights
+  Statistic,        ///< non-trainable state: batch-norm running statistics, step counters
+  Optimizer,        ///< momentum, Adam moments
+  Input,            ///< the batch, targets, scalars fed per step
+  Output,           ///< loss and model outputs read by the host
+  Activation,       ///< produced by the forward graph, recomputed ones included
+  Gradient,         ///< produced by the backward graph
+  Workspace,        ///< library scratch of one command
+  Accumulator,      ///< sums of gradients over the batches of a step
+  Frozen,           ///< weights that are not trained
+  FetchedFrozen,    ///< such a weight while it is here, whose place is slow memory
+  FetchedOptimizer, ///< the optimizer's state likewise
 };
+
+inline constexpr size_t kBufferKinds = static_cast<size_t>(BufferKind::FetchedOptimizer) + 1;
 
 std::string_view nameOf(BufferKind kind); ///< "parameter", "optimizer", ...
 BufferKind parseBufferKind(std::string_view name);
@@ -117,12 +121,25 @@ struct PlannedStep {
   std::string phaseName() const { return phase ? std::string(nameOf(*phase)) : ""; }
 };
 
+/// One copy between the arena and slow memory. It may pass at any time between its two commands; seconds are as
+/// Plan::costSource and the bandwidths have it, from the graph's start.
+struct PlannedCopy {
+  std::string name; ///< of the tensor that travels
+  bool isOut = true;
+  int64_t buffer = 0;           ///< number in GraphPlan::buffers
+  Bytes bytes = 0;              ///< of the tensor; what passes is whole blocks
+  int64_t start = 0, await = 0; ///< commands
+  double beginSeconds = 0;      ///< when it is predicted to begin
+  double seconds = 0;           ///< that it takes on its lane; 0 = not known
+};
+
 /// What travels between the arena and slow memory in one run of a graph.
 struct PlannedCopies {
   Bytes bytesOut = 0, bytesIn = 0;
-  double hiddenSeconds = 0;  ///< that copies take while commands run
-  double exposedSeconds = 0; ///< that commands wait for copies
-  Bytes slowPeakBytes = 0;   ///< most bytes of buffers that lie in slow memory at once
+  double hiddenSeconds = 0;           ///< that copies take while commands run
+  double exposedSeconds = 0;          ///< that commands wait for copies
+  Bytes slowPeakBytes = 0;            ///< most bytes of buffers that lie in slow memory at once
+  std::vector<PlannedCopy> each = {}; ///< by start; empty in files of an older stowage
 };
 
 /// What the ranks of a step exchange in one run of a graph.
@@ -207,10 +224,11 @@ struct Plan {
 struct Breakdown {
   Bytes parameters = 0, statistics = 0, optimizer = 0, inputs = 0, outputs = 0;
   Bytes activations = 0, gradients = 0, workspace = 0;
-  Bytes accumulators = 0;  ///< 0 where a step is one batch
-  Bytes frozen = 0;        ///< parameters that are not trained
-  Bytes layoutPadding = 0; ///< what layouts add to the elements
-  Bytes padding = 0;       ///< alignment and packing gaps: arenaBytes minus all others
+  Bytes accumulators = 0;                        ///< 0 where a step is one batch
+  Bytes frozen = 0;                              ///< parameters that are not trained
+  Bytes fetchedFrozen = 0, fetchedOptimizer = 0; ///< 0 where no state lies in slow memory
+  Bytes layoutPadding = 0;                       ///< what layouts add to the elements
+  Bytes padding = 0; ///< alignment and packing gaps: arenaBytes minus all others
 };
 Breakdown breakdownAtPeak(const Plan &plan);
 

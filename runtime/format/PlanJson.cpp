@@ -5,9 +5,11 @@
 // `buffers`.
 #include "runtime/format/PlanJson.h"
 #include "runtime/base/Concat.h"
+#include "runtime/base/Names.h"
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <unordered_map>
 
 namespace stow {
@@ -116,6 +118,10 @@ Json toJsonValue(const Breakdown &breakdown) {
   json["optimizer"] = breakdown.optimizer;
   if (breakdown.accumulators > 0)
     json["accumulators"] = breakdown.accumulators;
+  if (breakdown.fetchedFrozen > 0)
+    json["fetched_frozen"] = breakdown.fetchedFrozen;
+  if (breakdown.fetchedOptimizer > 0)
+    json["fetched_optimizer"] = breakdown.fetchedOptimizer;
   json["gradients"] = breakdown.gradients;
   json["activations"] = breakdown.activations;
   json["workspace"] = breakdown.workspace;
@@ -232,6 +238,19 @@ Json toJsonValue(const PlannedShape &shape) {
   return json;
 }
 
+Json toJsonValue(const PlannedCopy &copy) {
+  Json json;
+  json["name"] = copy.name;
+  json["direction"] = copy.isOut ? "out" : "in";
+  json["buffer"] = copy.buffer;
+  json["bytes"] = copy.bytes;
+  json["start"] = copy.start;
+  json["await"] = copy.await;
+  json["begin_seconds"] = copy.beginSeconds;
+  json["seconds"] = copy.seconds;
+  return json;
+}
+
 Json toJsonValue(const PlannedCopies &copies) {
   Json json;
   json["bytes_out"] = copies.bytesOut;
@@ -239,20 +258,46 @@ Json toJsonValue(const PlannedCopies &copies) {
   json["hidden_seconds"] = copies.hiddenSeconds;
   json["exposed_seconds"] = copies.exposedSeconds;
   json["slow_peak_bytes"] = copies.slowPeakBytes;
+  json["each"] = Json::array();
+  for (const PlannedCopy &copy : copies.each)
+    json["each"].push_back(toJsonValue(copy));
   return json;
+}
+
+double secondsFrom(const JsonNode &node, const char *key) {
+  const double seconds = node.number(key);
+  if (seconds < 0)
+    node.fail(key, "expected 0 or more, found " + std::to_string(seconds));
+  return seconds;
+}
+
+PlannedCopy copyFrom(const JsonNode &node) {
+  PlannedCopy copy;
+  copy.name = node.text("name");
+  copy.isOut = node.parsed("direction", [](const std::string &text) {
+    return oneOf(text, {"out", "in"}, "direction") == 0;
+  });
+  copy.buffer = node.count("buffer");
+  copy.bytes = node.count("bytes");
+  copy.start = node.count("start");
+  copy.await = node.count("await");
+  copy.beginSeconds = secondsFrom(node, "begin_seconds");
+  copy.seconds = secondsFrom(node, "seconds");
+  if (copy.await <= copy.start)
+    node.fail("await",
+              concat("expected a command behind start (", copy.start, "), found ", copy.await));
+  return copy;
 }
 
 PlannedCopies copiesFrom(const JsonNode &node) {
   PlannedCopies copies;
   copies.bytesOut = node.count("bytes_out");
   copies.bytesIn = node.count("bytes_in");
-  copies.hiddenSeconds = node.number("hidden_seconds");
-  copies.exposedSeconds = node.number("exposed_seconds");
+  copies.hiddenSeconds = secondsFrom(node, "hidden_seconds");
+  copies.exposedSeconds = secondsFrom(node, "exposed_seconds");
   copies.slowPeakBytes = node.count("slow_peak_bytes");
-  for (const auto &[key, seconds] : {std::pair("hidden_seconds", copies.hiddenSeconds),
-                                     std::pair("exposed_seconds", copies.exposedSeconds)})
-    if (seconds < 0)
-      node.fail(key, "expected 0 or more, found " + std::to_string(seconds));
+  if (node.has("each"))
+    node.forEach("each", [&](const JsonNode &copy) { copies.each.push_back(copyFrom(copy)); });
   return copies;
 }
 
@@ -298,6 +343,14 @@ void checkNumbers(const GraphPlan &graph, const JsonNode &node) {
       node.fail((key + ".recomputes").c_str(),
                 concat("expected the number of an earlier step, found ", *step.recomputes));
   }
+  const std::vector<PlannedCopy> copies =
+      graph.copies ? graph.copies->each : std::vector<PlannedCopy>();
+  for (size_t i = 0; i < copies.size(); ++i)
+    for (const auto &[key, number, end] : {std::tuple("buffer", copies[i].buffer, buffers),
+                                           std::tuple("await", copies[i].await, graph.stepCount)})
+      if (number >= end)
+        node.fail(concat("copies.each[", i, "].", key).c_str(),
+                  concat("expected a number below ", end, ", found ", number));
   for (int64_t i = 0; i < buffers; ++i)
     if (graph.buffers[i].end > graph.stepCount)
       node.fail(concat("buffers[", i, "].end").c_str(),

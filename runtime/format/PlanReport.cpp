@@ -94,9 +94,11 @@ std::string renderLiveSet(const Plan &plan, const GraphPlan &graph, const Report
     const PlannedBuffer &buffer = *live[i];
     std::string kind(nameOf(buffer.kind));
     table.add({std::to_string(i + 1), groupDigits(buffer.size), mebibytes(buffer.size),
-               buffer.recomputed ? kind + " (recomputed)" : kind, std::string(nameOf(buffer.dtype)),
-               shapeText(buffer.shape), printableText(buffer.name, nameWidth),
-               printableText(buffer.source, nameWidth)});
+               !buffer.recomputed                         ? kind
+               : buffer.kind == BufferKind::FetchedFrozen ? kind + " (again)"
+                                                          : kind + " (recomputed)",
+               std::string(nameOf(buffer.dtype)), shapeText(buffer.shape),
+               printableText(buffer.name, nameWidth), printableText(buffer.source, nameWidth)});
   }
   Bytes rest = 0, total = 0;
   for (size_t i = 0; i < live.size(); ++i) {
@@ -127,6 +129,8 @@ std::string renderSum(const Plan &plan) {
       {"+", "statistics", parts.statistics},
       {"+", "optimizer", parts.optimizer},
       {"+", "sums of gradients", parts.accumulators},
+      {"+", "frozen, fetched", parts.fetchedFrozen},
+      {"+", "optimizer, fetched", parts.fetchedOptimizer},
       {"+", "gradients", parts.gradients},
       {"+", "activations", parts.activations},
       {"+", "workspace", parts.workspace},
@@ -135,12 +139,12 @@ std::string renderSum(const Plan &plan) {
       {"+", "padding", parts.padding},
       {"=", "arena", plan.arenaBytes},
   };
+  constexpr std::string_view seldom[] = {"frozen", "sums of gradients", "frozen, fetched",
+                                         "optimizer, fetched", "layout padding"};
   Table table({false, false, true, true, true});
   table.add({"", "at the peak", "bytes", "MiB", "share"});
   for (const auto &[sign, name, bytes] : rows) {
-    if (bytes == 0 &&
-        (std::string_view(name) == "layout padding" || std::string_view(name) == "frozen" ||
-         std::string_view(name) == "sums of gradients"))
+    if (bytes == 0 && std::ranges::find(seldom, name) != std::end(seldom))
       continue;
     // An empty plan has no shares: 0 of 0 is shown as nothing rather than divided.
     table.add({sign, name, groupDigits(bytes), mebibytes(bytes),

@@ -15,11 +15,13 @@ namespace stow {
 namespace {
 
 /// Kinds as drawn: those of BufferKind and, last, activations that are recomputed.
-constexpr size_t drawnKinds = 10;
-constexpr std::array<char, drawnKinds> letters = {'P', 'S', 'O', 'I', 'L', 'A', 'G', 'W', 'U', 'a'};
-constexpr std::array<const char *, drawnKinds> meanings = {
-    "parameter",  "statistic", "optimizer", "input",       "output",
-    "activation", "gradient",  "workspace", "accumulator", "recomputed"};
+constexpr size_t drawnKinds = kBufferKinds + 1;
+constexpr auto letters =
+    std::to_array<char>({'P', 'S', 'O', 'I', 'L', 'A', 'G', 'W', 'U', 'F', 'f', 'o', 'a'});
+constexpr auto meanings = std::to_array<const char *>(
+    {"parameter", "statistic", "optimizer", "input", "output", "activation", "gradient",
+     "workspace", "accumulator", "frozen", "frozen, fetched", "optimizer, fetched", "recomputed"});
+static_assert(letters.size() == drawnKinds && meanings.size() == drawnKinds);
 
 /// A stretch of addresses cut into rows.
 struct Band {

@@ -84,8 +84,9 @@ public:
   /// The same in full, times in milliseconds per step: {"graph", "threads", "steps", "step_ms":
   /// [..], "processor_ms", "input_ms", "rest_ms", "commands": [{"index", "kind", "phase", "name",
   /// "ms", "least_ms", "processor_ms", "planned_ms", "flops", "bytes"}], "copies": [{"number",
-  /// "kind", "name", "ms", "least_ms", "bytes"}]}; "planned_ms" where the plan states it, "copies" where
-  /// there are any.
+  /// "kind", "name", "tensor", "ms", "least_ms", "planned_ms", "waited_ms", "planned_waited_ms", "bytes"}],
+  /// "planned_copies": {"hidden_ms", "exposed_ms", "extra_time_fraction", "extra_time_bound_fraction"}}; "planned_ms" and
+  /// the like where the plan states it, "copies" where there are any.
   std::string json() const;
 
   /// For Perfetto: the graph on the clock of the measured means, and as it was planned. Throws
@@ -136,13 +137,18 @@ private:
   /// A copy to slow memory or back, by number.
   struct Copy {
     const Command *start = nullptr;
+    size_t await = 0; ///< number of the command that waits for it
     Bytes bytes = 0;
-    Time time;
+    const PlannedCopy *planned = nullptr; ///< absent where the plan does not state it
+    Time time = {};
   };
 
   double plannedMs(size_t command) const;
   double plannedStepSeconds() const;
-  std::string ofCopies() const;
+  struct CopyTimes;
+  static const std::string &tensorOf(const Copy &copy);
+  CopyTimes rowOf(const Copy &copy) const;
+  std::string ofCopies(size_t rows) const;
   std::string byKind() const;
   std::string byCommand(size_t rows) const;
 

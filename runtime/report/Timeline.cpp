@@ -16,7 +16,7 @@ Timeline::Timeline(const GraphPlan &graph) : starts{0}, live(graph.steps.size() 
     live[buffer.end][static_cast<size_t>(buffer.kind)] -= buffer.size;
   }
   for (size_t i = 1; i < live.size(); ++i)
-    for (size_t kind = 0; kind < kKinds; ++kind)
+    for (size_t kind = 0; kind < kBufferKinds; ++kind)
       live[i][kind] += live[i - 1][kind];
 }
 
@@ -24,9 +24,9 @@ Bytes Timeline::liveBytes(size_t step) const {
   return std::accumulate(live[step].begin(), live[step].end(), Bytes{0});
 }
 
-std::array<std::pair<BufferKind, Bytes>, Timeline::kKinds> Timeline::liveByKind(size_t step) const {
-  std::array<std::pair<BufferKind, Bytes>, kKinds> kinds;
-  for (size_t kind = 0; kind < kKinds; ++kind)
+std::array<std::pair<BufferKind, Bytes>, kBufferKinds> Timeline::liveByKind(size_t step) const {
+  std::array<std::pair<BufferKind, Bytes>, kBufferKinds> kinds;
+  for (size_t kind = 0; kind < kBufferKinds; ++kind)
     kinds[kind] = {static_cast<BufferKind>(kind), live[step][kind]};
   return kinds;
 }

@@ -22,13 +22,12 @@ public:
   /// Sum of the sizes of the buffers that are live at `step`.
   Bytes liveBytes(size_t step) const;
 
-  static constexpr size_t kKinds = static_cast<size_t>(BufferKind::Accumulator) + 1;
   /// The same by kind, all kinds, in the order of the enumeration.
-  std::array<std::pair<BufferKind, Bytes>, kKinds> liveByKind(size_t step) const;
+  std::array<std::pair<BufferKind, Bytes>, kBufferKinds> liveByKind(size_t step) const;
 
 private:
-  std::vector<int64_t> starts;                 ///< by step, and the end of the last
-  std::vector<std::array<Bytes, kKinds>> live; ///< by step and kind
+  std::vector<int64_t> starts;                       ///< by step, and the end of the last
+  std::vector<std::array<Bytes, kBufferKinds>> live; ///< by step and kind
 };
 
 } // namespace stow

@@ -189,6 +189,35 @@ def check_words(args: argparse.Namespace) -> None:
     check(rest == sums, f"{sums} bytes of checksums in two shapes, found {rest}")
 
 
+def check_kinds(args: argparse.Namespace) -> None:
+    """State that is fetched is no activation and no gradient, in the sum at the peak and among the buffers; what travels is listed by its name."""
+    model = args.work / "mlp_wide.onnx"
+    flags = ["--threads=1", "--target-cpu=x86-64-v3", "--optimizer=adamw:lr=1e-3", f"--offload={args.work}/missing", COPIES, "--offload-capacity=1GiB"]
+    for freeze, kind, part in (("", "fetched_optimizer", "optimizer, fetched"), ("--freeze=*.weight", "fetched_frozen", "frozen, fetched")):
+        away = [*flags, "--offload-state=all", *([freeze] if freeze else [])]
+        budget = f"--memory-budget={smallest(run(args.stowage, 'plan', model, '--memory-budget=1KiB', *away, code=2))}"
+        written = args.work / "kinds.json"
+        run(args.stowage, "plan", model, budget, *away, "--format=json", "-o", written)
+        plan = json.loads(written.read_text())
+        check(sum(plan["breakdown"].values()) == plan["arena_bytes"], f"the parts add up to {sum(plan['breakdown'].values())} of {plan['arena_bytes']}")
+        check(plan["breakdown"][kind] >= 1 << 18, f"{kind} of {plan['breakdown']}, whose matrices are 256 KiB and more")
+        said = run(args.stowage, "plan", model, budget, *away)
+        check(re.search(rf"^ +\+ +{part} ", said, re.M) is not None and kind in said, f"no {part} in {said}")
+        check("from slow memory" in run(args.stowage, "explain", model, budget, *away), "explain has no group for what is fetched")
+        buffers, copies = plan["buffers"], plan["graphs"][0]["copies"]
+        for buffer in buffers:
+            why = plan["strings"][buffer["reason"]]
+            fetched = why.startswith("frozen weight fetched") or why.startswith("state fetched")
+            check(fetched == buffer["kind"].startswith("fetched_"), f"{buffer['name']} is {buffer['kind']}: {why}")
+        for direction in ("out", "in"):
+            each = [copy for copy in copies["each"] if copy["direction"] == direction]
+            check(sum(copy["bytes"] for copy in each) == copies[f"bytes_{direction}"], f"{each} are not all that goes {direction}")
+            check(all(buffers[copy["buffer"]]["size"] == copy["bytes"] and copy["seconds"] > 0 for copy in each), f"copies of other buffers: {each}")
+        names = {copy["name"] for copy in copies["each"] if buffers[copy["buffer"]]["kind"] == kind}
+        expected = {"2.weight"} if freeze else {"2.weight.exp_avg", "2.weight.exp_avg_sq"}
+        check(expected <= names, f"{names} travel, without {expected}")
+
+
 def check_run(args: argparse.Namespace) -> None:
     """The step that --profile=run chose is run, and what of it travels does so in the folder."""
     model, flags = args.work / "digits_cnn.onnx", ["--threads=1", "--target-cpu=x86-64-v3", f"--offload={args.work}", "--offload-bandwidth=1,1,5"]
@@ -284,6 +313,7 @@ def main() -> None:
         check_frozen("char_gpt", "bf16", "all", args)
         check_frozen("digits_cnn", "f32", "frozen", args)
     check_words(args)
+    check_kinds(args)
     if not args.quick:
         check_run(args)
     check_batches(args)

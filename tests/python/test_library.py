@@ -316,6 +316,11 @@ class Digits(unittest.TestCase):
         plan = stowage.plan(MODEL, threads=2, memory_budget=least[3], **disk)
         self.assertLessEqual(plan.arena_bytes, least[3])
         self.assertGreater(plan.json["graphs"][0]["copies"]["bytes_out"], 0)
+        # What is fetched is no gradient, and has its part of the sum.
+        plan = stowage.plan(MODEL, threads=2, memory_budget="4MiB", optimizer="adam:lr=1e-3", offload_state="optimizer", **disk)
+        self.assertIn("fetched_optimizer", {buffer["kind"] for buffer in plan.buffers})
+        self.assertIn("fetched_optimizer", plan.breakdown)
+        self.assertEqual(sum(plan.breakdown.values()), plan.arena_bytes)
 
     def test_only_the_interface_is_visible(self) -> None:
         """What a library brings along cannot be mistaken for another's."""

@@ -13,6 +13,7 @@ namespace stow {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 /// Compares with tests/runtime/format/golden/<name>. With STOWAGE_UPDATE_GOLDEN=1 in the
 /// environment the file is written instead.
@@ -75,6 +76,21 @@ TEST(PlanReportTest, NoTokens) {
   const size_t listed = liveAtPeak(plan, plan.graphs[0]).size();
   plan.graphs[0].buffers.push_back(makeBuffer("token", BufferKind::Activation, {0}, 0, 0, 0, 5));
   EXPECT_EQ(liveAtPeak(plan, plan.graphs[0]).size(), listed);
+}
+
+// Tests that the map tells frozen weights, in the arena and fetched, from what is computed again, and the sum has a row for each.
+TEST(PlanReportTest, FetchedStateIsNamed) {
+  Plan plan = makeTinyPlan();
+  plan.graphs[0].buffers[0].kind = BufferKind::Frozen;
+  plan.graphs[0].buffers[3].kind = BufferKind::FetchedFrozen;
+  plan.graphs[0].buffers[3].recomputed = true; // fetched a second time
+  const std::string text = renderText(plan, {});
+  EXPECT_THAT(text, HasSubstr("F frozen  f frozen, fetched  . free"));
+  EXPECT_THAT(text, HasSubstr("fetched_frozen (again)"));
+  EXPECT_THAT(text, HasSubstr("+  frozen, fetched"));
+  EXPECT_THAT(text, Not(HasSubstr("optimizer, fetched")));
+  plan.graphs[0].buffers[3].kind = BufferKind::FetchedOptimizer;
+  EXPECT_THAT(renderText(plan, {}), HasSubstr("+  optimizer, fetched"));
 }
 
 // Tests that buffers beyond the limit are summed in one row and that the total stays.

@@ -30,7 +30,7 @@ std::string errorOf(const ordered_json &json) {
 
 // Tests that every kind has a name that leads back to it.
 TEST(PlanTest, KindNamesRoundTrip) {
-  for (int i = 0; i <= static_cast<int>(BufferKind::Workspace); ++i) {
+  for (size_t i = 0; i < kBufferKinds; ++i) {
     auto kind = static_cast<BufferKind>(i);
     EXPECT_EQ(parseBufferKind(nameOf(kind)), kind);
   }
@@ -62,6 +62,59 @@ TEST(PlanTest, BreakdownCloses) {
   EXPECT_EQ(parts.workspace, 72);
   EXPECT_EQ(parts.outputs, 0); // the loss is dead at step 2
   EXPECT_EQ(parts.padding, 512 - 456);
+}
+
+// Tests that state which is fetched has parts of its own, named in the file where there are any, and is no state of the arena.
+TEST(PlanTest, FetchedStateIsApart) {
+  Plan plan = makeTinyPlan();
+  EXPECT_FALSE(ordered_json::parse(toJson(plan))["breakdown"].contains("fetched_optimizer"));
+  plan.graphs[0].buffers[3].kind = BufferKind::FetchedFrozen; // hidden
+  plan.graphs[0].buffers[2].kind = BufferKind::FetchedOptimizer;
+  const Breakdown parts = breakdownAtPeak(plan);
+  EXPECT_EQ(parts.fetchedFrozen, 128);
+  EXPECT_EQ(parts.fetchedOptimizer, 64);
+  EXPECT_EQ(parts.activations, 0);
+  EXPECT_EQ(parts.padding, 512 - 456);
+  EXPECT_FALSE(isState(BufferKind::FetchedFrozen) || isState(BufferKind::FetchedOptimizer));
+  const ordered_json said = ordered_json::parse(toJson(plan))["breakdown"];
+  EXPECT_EQ(said["fetched_frozen"], 128);
+  EXPECT_EQ(said["fetched_optimizer"], 64);
+}
+
+// Tests that copies come back from the file, are not asked of an older one, and name commands and buffers that exist.
+TEST(PlanTest, CopiesRoundTrip) {
+  Plan plan = makeTinyPlan();
+  plan.graphs[0].copies = PlannedCopies{
+      128,  128,
+      0.25, 0.5,
+      4096, {{"hidden", true, 3, 128, 1, 2, 0.5, 0.125}, {"hidden", false, 3, 128, 2, 4, 1, 0.25}}};
+  const ordered_json good = ordered_json::parse(toJson(plan));
+  EXPECT_EQ(toJson(planFromJson(good.dump())), toJson(plan));
+  const ordered_json &out = good["graphs"][0]["copies"]["each"][0];
+  EXPECT_EQ(out, (ordered_json{{"name", "hidden"},
+                               {"direction", "out"},
+                               {"buffer", 3},
+                               {"bytes", 128},
+                               {"start", 1},
+                               {"await", 2},
+                               {"begin_seconds", 0.5},
+                               {"seconds", 0.125}}));
+  auto changed = [&](auto change) {
+    ordered_json json = good;
+    change(json["graphs"][0]["copies"]);
+    return errorOf(json);
+  };
+  EXPECT_EQ(changed([](auto &j) { j.erase("each"); }), "no error");
+  EXPECT_EQ(changed([](auto &j) { j["each"][0]["buffer"] = 6; }),
+            "plan: graphs[0].copies.each[0].buffer: expected a number below 6, found 6");
+  EXPECT_EQ(changed([](auto &j) { j["each"][1]["await"] = 5; }),
+            "plan: graphs[0].copies.each[1].await: expected a number below 5, found 5");
+  EXPECT_EQ(changed([](auto &j) { j["each"][1]["await"] = 2; }),
+            "plan: graphs[0].copies.each[1].await: expected a command behind start (2), found 2");
+  EXPECT_THAT(changed([](auto &j) { j["each"][1]["direction"] = "up"; }),
+              HasSubstr("plan: graphs[0].copies.each[1].direction: "));
+  EXPECT_THAT(changed([](auto &j) { j["each"][0]["seconds"] = -1; }),
+              HasSubstr("plan: graphs[0].copies.each[0].seconds: expected 0 or more, found -1"));
 }
 
 // Tests that what a layout adds to the elements is padding and no parameter.

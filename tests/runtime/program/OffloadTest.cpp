@@ -1,7 +1,9 @@
 // Runs of a program whose buffers travel to slow memory: losses, reports, and what can go wrong with a folder.
 #include "runtime/program/Cli.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/data/Safetensors.h"
+#include "runtime/format/SlowCopies.h"
 #include "runtime/program/Instance.h"
 #include "tests/runtime/base/CountAllocations.h"
 #include "tests/runtime/data/DataFiles.h"
@@ -60,6 +62,24 @@ protected:
     const Result result = train(program, arguments);
     EXPECT_EQ(result.code, 0) << result.err;
     return readFile(log) + readFile(weights);
+  }
+
+  /// The plan says of each copy that it takes 125 ms, and that its await waits twice as long.
+  void planCopies() {
+    Plan &plan = program.plan;
+    plan.extraTimeFraction = 0.125;
+    plan.extraTimeBound = 0.0625;
+    PlannedCopies copies{9472, 9472, 0.25, 0.5, 9472};
+    const std::vector<Command> &commands = program.graphs[0].commands;
+    for (size_t i = 0; i < commands.size(); ++i) {
+      if (commands[i].op == CommandOp::AwaitCopy)
+        plan.graphs[0].steps[i].seconds = 0.25;
+      else if (isOfCopy(commands[i]))
+        copies.each.push_back({concat("tensor ", copies.each.size()),
+                               commands[i].op == CommandOp::CopyOut, 0, 0, static_cast<int64_t>(i),
+                               0, 0, 0.125});
+    }
+    plan.graphs[0].copies = copies;
   }
 
   TempDir dir;
@@ -190,18 +210,29 @@ TEST_F(OffloadTest, EvaluationNeedsNoFolder) {
 
 // Tests that a profile has the lanes' times beside those that the commands waited, and the predicted ones.
 TEST_F(OffloadTest, ProfilesCopies) {
-  program.plan.graphs[0].copies = PlannedCopies{9472, 9472, 0.25, 0.5, 9472};
+  planCopies();
   const std::string file = dir.path("profile.json");
   const Result result = train(program, {"--steps=8", "--profile=" + file});
   ASSERT_EQ(result.code, 0) << result.err;
+  // Of both directions: MiB, ms, planned, waited, planned, GB/s, planned.
+  EXPECT_THAT(result.out, ContainsRegex("\n  copy_out +2 +0\\.009 +[0-9.]+ +250\\.0000 +[0-9.]+ "
+                                        "+500\\.0000 +[0-9.]+ +0\\.000\n"));
   EXPECT_THAT(result.out,
-              ContainsRegex("\n  copy_out +2 copies, +0.009 MiB, +[0-9.]+ ms per step on "
-                            "their lane, +[0-9.]+ GB/s\n"));
-  EXPECT_THAT(result.out,
-              ContainsRegex("\n  waiting for them: [0-9.]+ ms per step, planned 500.0000, "
-                            "beside 250.0000 that are hidden\n"));
-  const auto copies = nlohmann::json::parse(readFile(file))["copies"];
+              HasSubstr("  planned: 500.0000 ms of waiting beside 250.0000 ms that are hidden; "
+                        "12.5 % more time in all, and no plan in this memory takes less than "
+                        "6.2 %\n"));
+  EXPECT_THAT(result.out, ContainsRegex("\n  copy_in +[0-9]+ +0\\.0.. .* tensor 3\n"));
+  const auto said = nlohmann::json::parse(readFile(file));
+  const auto copies = said["copies"];
   ASSERT_EQ(copies.size(), 4u);
+  EXPECT_EQ(copies[1]["tensor"], "tensor 1");
+  EXPECT_EQ(copies[1]["planned_ms"], 125);
+  EXPECT_EQ(copies[1]["planned_waited_ms"], 250);
+  EXPECT_GE(copies[1]["waited_ms"], 0);
+  EXPECT_EQ(said["planned_copies"], (nlohmann::json{{"exposed_ms", 500.0},
+                                                    {"hidden_ms", 250.0},
+                                                    {"extra_time_fraction", 0.125},
+                                                    {"extra_time_bound_fraction", 0.0625}}));
   EXPECT_EQ(copies[1]["kind"], "copy_out");
   EXPECT_EQ(copies[1]["name"], "the gradient");
   EXPECT_EQ(copies[1]["bytes"], 1280);

@@ -53,15 +53,19 @@ TEST(TimelineTest, StepsAndLiveBytes) {
   EXPECT_EQ(time.liveByKind(2)[static_cast<size_t>(BufferKind::Workspace)].second, 72);
 }
 
-// Tests the last of the kinds, which lives as long as the graph.
-TEST(TimelineTest, SumsOfGradients) {
-  Plan plan = makeTinyPlan();
-  plan.graphs[0].buffers.push_back(
-      makeBuffer("w.sum", BufferKind::Accumulator, {8}, 456, 32, 0, 5));
-  Timeline time(plan.graphs[0]);
-  EXPECT_EQ(time.liveBytes(2), 456 + 32);
-  EXPECT_EQ(time.liveByKind(4)[static_cast<size_t>(BufferKind::Accumulator)].second, 32);
-  EXPECT_EQ(time.liveByKind(4)[static_cast<size_t>(BufferKind::Parameter)].second, 128);
+// Tests every kind, with a buffer that lives as long as the graph.
+TEST(TimelineTest, KindsAreApart) {
+  for (size_t i = 0; i < kBufferKinds; ++i) {
+    const Plan tiny = makeTinyPlan();
+    Plan plan = tiny;
+    plan.graphs[0].buffers.push_back(
+        makeBuffer("more", static_cast<BufferKind>(i), {8}, 456, 32, 0, 5));
+    const Timeline time(plan.graphs[0]), before(tiny.graphs[0]);
+    EXPECT_EQ(time.liveBytes(2), 456 + 32);
+    for (size_t kind = 0; kind < kBufferKinds; ++kind)
+      EXPECT_EQ(time.liveByKind(4)[kind].second,
+                before.liveByKind(4)[kind].second + (kind == i ? 32 : 0));
+  }
 }
 
 // Tests the trace against the documented format: a slice per step without overlap, counters, flows
