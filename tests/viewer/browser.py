@@ -15,18 +15,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from page import Page, missing_parts, open_browser
+from lanes import check_lanes, plan_that_travels
+from page import Page, expect, kinds_of_aliases, missing_parts, open_browser
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 
 # Of processor time, so that other work does not count, and a multiple of what is printed where they are measured.
 MOST_OPENING_MS, MOST_FRAME_MS, MOST_BYTES = 5000, 100, 5_000_000
-
-
-def expect(truth: bool, what: str) -> None:
-    if not truth:
-        raise AssertionError(what)
 
 
 class Pages:
@@ -90,7 +86,8 @@ def check_against_plan(page: Page, plan: dict) -> None:
     expect(page.js("document.title").startswith(plan["model"][:20]), page.js("document.title"))
 
 
-PARTS = {"parameters": "parameters", "statistics": "statistics", "optimizer": "optimizer", "sums of gradients": "accumulators",
+PARTS = {"parameters": "parameters", "frozen weights": "frozen", "frozen weights, fetched": "fetched_frozen",
+         "optimizer, fetched": "fetched_optimizer", "statistics": "statistics", "optimizer": "optimizer", "sums of gradients": "accumulators",
          "gradients": "gradients", "activations": "activations", "workspace of library calls": "workspace", "inputs": "inputs",
          "outputs": "outputs", "padding of layouts": "layout_padding", "alignment and gaps": "padding"}
 
@@ -151,10 +148,6 @@ def check_key(page: Page, more: set[str], where: str = "#marks") -> None:
     signs = page.js("[...document.querySelectorAll(arguments[0] + ' > span')].map((e) => [e.dataset.sign, e.textContent, e.querySelectorAll('svg > *').length])", where)
     expect({sign for sign, _, _ in signs} == (ALWAYS if where == "#marks" else ALWAYS - {"pointer", "pointed", "dim"}) | more, f"the key has {signs}")
     expect(all(text and parts for _, text, parts in signs), f"a sign without words or a sample: {signs}")
-
-
-def kinds_of_aliases(plan: dict) -> set[str]:
-    return {kind for buffer in plan["buffers"] for kind in buffer.get("alias_kinds", []) if kind}
 
 
 def check_treemap(page: Page) -> None:
@@ -769,7 +762,14 @@ def layered_model(pages: Pages) -> None:
     pages.close(page)
 
 
-CHECKS = [frontier, compare, times, small_network, shared_storage, hostile_names, known_card, layered_model]
+def travelling(pages: Pages) -> None:
+    page, plan = plan_that_travels(pages)
+    check_key(page, {"copy", "wait", *kinds_of_aliases(plan), *({"hatch", "link"} if any(b["recomputed"] for b in plan["buffers"]) else {})})
+    check_lanes(page, plan)
+    pages.close(page)
+
+
+CHECKS = [frontier, compare, times, small_network, travelling, shared_storage, hostile_names, known_card, layered_model]
 LONG = [long_step, resnet18, gpt2]
 
 

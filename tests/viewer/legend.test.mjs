@@ -41,14 +41,15 @@ test("hundreds are stretches of the step's order", () => {
     assert.deepEqual(members, members.map((_, i) => members[0] + i));
 });
 
-const graph = (more = {}) => ({ hasRecomputed: () => false, firstRun: [-1, -1], aliasKinds: () => [], phases: () => [], ...more });
+const graph = (more = {}) => ({ hasRecomputed: () => false, firstRun: [-1, -1], aliasKinds: () => [], phases: () => [], copies: [], ...more });
 const signs = (...words) => keyOf(...words).map(({ sign }) => sign);
 
 test("signs are told where the map has them", () => {
   const always = ["arena", "bound", "instant", "pointer", "chosen", "pointed", "dim"];
   assert.deepEqual(signs(graph(), null), always);
   const full = graph({ hasRecomputed: () => true, firstRun: [-1, 0], aliasKinds: () => ["in_place", "view"],
-    phases: () => [{ name: "forward" }, { name: "backward" }, { name: "" }, { name: "forward" }] });
-  assert.deepEqual(signs(full, { name: "gpu", bytes: 1 }).sort(), [...always, "hatch", "link", "in_place", "view", "card", "phase", "phase"].sort());
+    phases: () => [{ name: "forward" }, { name: "backward" }, { name: "" }, { name: "forward" }], copies: [{ waited: 0 }, { waited: 1 }] });
+  assert.deepEqual(signs(full, { name: "gpu", bytes: 1 }).sort(), [...always, "hatch", "link", "in_place", "view", "card", "copy", "wait", "phase", "phase"].sort());
+  assert.deepEqual(signs(graph({ copies: [{ waited: 0 }] }), null), [...always, "copy"]); // nobody waits
   assert.ok(keyOf(full, { name: "gpu", bytes: 1 }).some(({ text }) => text.includes("gpu")));
 });

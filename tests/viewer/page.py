@@ -8,6 +8,15 @@ CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
 SIZE = (1440, 900)
 
 
+def expect(truth: bool, what: str) -> None:
+    if not truth:
+        raise AssertionError(what)
+
+
+def kinds_of_aliases(plan: dict) -> set[str]:
+    return {kind for buffer in plan["buffers"] for kind in buffer.get("alias_kinds", []) if kind}
+
+
 def missing_parts() -> list[str]:
     """What a test in a browser needs and this machine lacks."""
     missing = [path for path in (CHROMIUM, DRIVER) if not shutil.which(path)]

@@ -52,6 +52,22 @@ test("a module of too many parts stays one", () => {
   assert.equal(colorBy(graph, "module").categories.length, 5);
 });
 
+test("copies pass where the clock of the commands has them, and between their commands where there is none", () => {
+  const travelling = raw();
+  const copies = { name: [1, 2, 1], is_out: [1, 0, 0], buffer: [0, 2, 0], bytes: [10, 20, 10], start: [0, 0, 2], await: [1, 3, 3],
+    begin_seconds: [0.5, 1, 0], seconds: [1.5, 3, 0] };
+  travelling.plans[0].graphs[0].copies = copies;
+  const placed = (picture) => openPicture(picture).plans[0].graphs[0].copies.map(({ from, to }) => [from, to]);
+  // Commands take 1, 2, 0 and 1 s: the first copy ends in the middle of the second command, the next with the last one.
+  assert.deepEqual(placed(travelling), [[0.5, 1.5], [1, 4], [2, 4]]);
+  const [out, back] = openPicture(travelling).plans[0].graphs[0].copies;
+  assert.deepEqual([out.name, out.isOut, out.bytes, out.waited], ["w", true, 10, 2]);
+  assert.deepEqual([back.buffer, back.isOut, back.waited], [2, false, 1]);
+  travelling.plans[0].graphs[0].steps.seconds = [0, 0, 0, 0];
+  assert.deepEqual(placed(travelling), [[0, 2], [0, 4], [2, 4]]);
+  assert.deepEqual(graph().copies, []);
+});
+
 test("live bytes per step", () => assert.deepEqual([...graph().live], [40, 60, 30, 60]));
 
 test("what is live, largest first", () => assert.deepEqual(graph().liveAt(1), [1, 2, 0]));

@@ -534,6 +534,11 @@ export class App {
     const place = this.map.placeOfStep(step);
     return { x: box.x + place.x, y: box.y + place.y };
   }
+  placeOfCopy(copy: number) {
+    const box = byId("map").getBoundingClientRect();
+    const place = this.map.placeOfCopy(copy);
+    return { x: box.x + place.x, y: box.y + place.y };
+  }
   find(name: string): number {
     for (let b = 0; b < this.graph.count; ++b)
       if (this.graph.bufferName(b) === name)

@@ -1,6 +1,6 @@
 // Everything that a plan says about one buffer.
 import { element } from "./dom";
-import { Graph, Summary } from "./plan";
+import { Copy, Graph, Summary } from "./plan";
 import { formatBytesExact, formatPercent, formatSeconds, groupDigits, shorten, visible } from "./text";
 
 export interface DetailsEvents {
@@ -91,6 +91,9 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
     row("Written at", listed(graph.writers.of(b).length, (i) => step(graph.writers.of(b)[i])));
   if (graph.readers.of(b).length)
     row("Read at", listed(graph.readers.of(b).length, (i) => step(graph.readers.of(b)[i])));
+  const copies = graph.copies.filter(({ buffer: of }) => of === b);
+  if (copies.length)
+    row("Travels", listed(copies.length, (i) => element("span", {}, copyText(copies[i]), ", from ", step(copies[i].start), " to ", step(copies[i].await))));
   const aliases = graph.aliasesOf(b);
   if (aliases.length)
     row("Also here", listed(aliases.length, (i) => {
@@ -102,6 +105,12 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
   const go = element("button", { type: "button", onclick: () => events.reveal(b) }, "Show on the map");
   const close = element("button", { type: "button", title: "Escape", onclick: () => events.close() }, "Back to the plan");
   into.replaceChildren(title, element("p", { class: "actions" }, go, " ", close), list);
+}
+
+/// What travels, how long that is predicted to take and to hold the step.
+function copyText({ name, isOut, bytes, seconds, waited }: Copy): string {
+  const takes = seconds > 0 ? ` in ${formatSeconds(seconds)}, ${waited > 0 ? `${formatSeconds(waited)} of it waited for` : "all of it hidden"}` : "";
+  return `${shorten(name, 60)} ${isOut ? "to slow memory" : "from slow memory"}, ${formatBytesExact(bytes)}${takes}`;
 }
 
 /// What it would cost not to keep it.

@@ -56,7 +56,7 @@ export function showLegend(into: HTMLElement, entries: LegendEntry[], hidden: Se
 }
 
 export interface KeyEntry {
-  sign: "hatch" | "link" | "arena" | "bound" | "card" | "instant" | "pointer" | "chosen" | "pointed" | "dim" | "phase" | MarkKind;
+  sign: "hatch" | "link" | "arena" | "bound" | "card" | "instant" | "pointer" | "chosen" | "pointed" | "dim" | "copy" | "wait" | "phase" | MarkKind;
   text: string;
 }
 
@@ -76,6 +76,8 @@ export function keyOf(graph: Graph, card: { name: string } | null): KeyEntry[] {
     { sign: "chosen", text: "chosen" },
     { sign: "pointed", text: "pointed at in the table or treemap" },
     { sign: "dim", text: "not searched for, or off" },
+    ...optional(graph.copies.length > 0, "copy", "a copy, when it is predicted to pass; it may from its start to its await"),
+    ...optional(graph.copies.some(({ waited }) => waited > 0), "wait", "a command waits for it"),
     ...[...new Set(graph.phases().map(({ name }) => name))].filter((name) => name).map((name): KeyEntry => ({ sign: "phase", text: name })),
   ];
 }
@@ -117,6 +119,11 @@ function sampleOf(sign: KeyEntry["sign"], text: string, inks: Inks): SVGElement[
     return [outline(inks.accent)];
   case "dim":
     return [box(inks.faint, { opacity: 0.25 })];
+  case "copy":
+    return [shape("rect", { x: 6, y: 1, width: 8, height: 10, fill: inks.faint }), shape("line", { x1: 0, y1: 10.5, x2: 22, y2: 10.5, stroke: inks.faint })];
+  case "wait":
+    return [shape("line", { x1: 3, y1: 6, x2: 19, y2: 6, stroke: inks.bound, "stroke-width": 1.5, "stroke-dasharray": "2 2" }),
+      ...[3, 19].map((x) => shape("line", { x1: x, y1: 1, x2: x, y2: 11, stroke: inks.bound, "stroke-width": 1.5 }))];
   case "phase":
     return [box(inks.phases[text] ?? inks.grid)];
   default:

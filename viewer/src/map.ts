@@ -7,6 +7,8 @@
 //   +--------------------------------------+
 //   |  parameters and other state          |  state: a height of its own, all of it
 //   +--------------------------------------+
+//   |  copies out, copies in               |  lanes: where something travels to slow memory
+//   +--------------------------------------+
 //   |  phases of the step, steps           |  axis
 //   +--------------------------------------+
 //
@@ -16,7 +18,7 @@ import { Coloring } from "./colors";
 import { Graph, Summary } from "./plan";
 import { shorten } from "./text";
 import { Axis, around, held, moved, zoomed } from "./view";
-import { MapPainter, Regions, regionsOf } from "./paint";
+import { laneTop, MapPainter, Regions, regionsOf } from "./paint";
 
 export interface MapEvents {
   /// The pointer is over a buffer, or over none (-1), at a step (-1: outside).
@@ -212,10 +214,32 @@ export class MapView {
     return this.addresses.low + share * (this.addresses.high - this.addresses.low);
   }
 
-  /// The buffer under a point of the canvas; of those too thin to hit, one at most 3 pixels away.
+  /// Pixels of the canvas in which a copy's bar begins; tests move the pointer there.
+  placeOfCopy(number: number): { x: number; y: number } {
+    const regions = this.regions(), { from, to, isOut } = this.content!.graph.copies[number];
+    const middle = ((from + to) / 2 - this.steps.low) / (this.steps.high - this.steps.low);
+    return { x: regions.left + middle * regions.width, y: laneTop(regions, isOut) + 4 };
+  }
+
+  /// The copy whose bar, or line from start to await, is under a point of the canvas; -1: none.
+  copyAt(x: number, y: number): number {
+    const regions = this.regions();
+    if (y < regions.lanesTop || y >= regions.lanesTop + regions.lanesHeight || x < regions.left || x > regions.left + regions.width)
+      return -1;
+    const { copies } = this.content!.graph;
+    const isOut = y < laneTop(regions, false), step = this.stepAtPixel(x);
+    const slack = 3 * (this.steps.high - this.steps.low) / regions.width;
+    const on = copies.findIndex((copy) => copy.isOut === isOut && copy.from - slack <= step && step <= copy.to + slack);
+    return on >= 0 ? on : copies.findIndex((copy) => copy.isOut === isOut && copy.start <= step && step < copy.await + 1);
+  }
+
+  /// The buffer under a point of the canvas, or of the copy there; of those too thin to hit, one at most 3 pixels away.
   bufferAt(x: number, y: number): number {
     const regions = this.regions();
     const { graph, persistentBytes } = this.content!;
+    const copy = this.copyAt(x, y);
+    if (copy >= 0)
+      return graph.copies[copy].buffer;
     const inState = y >= regions.stateTop && y < regions.stateTop + regions.stateHeight;
     const inUpper = y >= regions.upperTop && y < regions.upperTop + regions.upperHeight;
     if ((!inState && !inUpper) || x < regions.left || x > regions.left + regions.width)
@@ -291,7 +315,7 @@ export class MapView {
     if (!wasDown || this.dragged > 3 || !this.content)
       return;
     const regions = this.regions();
-    if (event.offsetY < regions.upperTop || event.offsetY >= regions.stateTop + regions.stateHeight)
+    if (event.offsetY < regions.upperTop || event.offsetY >= regions.lanesTop + regions.lanesHeight)
       this.events.pin(this.stepNear(event.offsetX));
     else {
       const buffer = this.bufferAt(event.offsetX, event.offsetY);

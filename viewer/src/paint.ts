@@ -13,24 +13,29 @@ export interface Regions {
   curveTop: number; curveHeight: number;
   upperTop: number; upperHeight: number;
   stateTop: number; stateHeight: number;
+  lanesTop: number; lanesHeight: number; ///< of two rows, or 0 where nothing travels
   axisTop: number;
 }
 
-const LEFT = 70, RIGHT = 10, GAP = 17, AXIS = 34, CURVE = 74;
+const LEFT = 70, RIGHT = 10, GAP = 17, AXIS = 34, CURVE = 74, LANE = 15, LANES = 2 * LANE + 4;
 
 export function regionsOf(width: number, height: number, content: MapContent): Regions {
   const curveTop = 6;
   const curveHeight = height > 260 ? CURVE : 0;
   const upperTop = curveTop + (curveHeight ? curveHeight + GAP : 0);
-  const rest = Math.max(height - upperTop - AXIS, 20);
+  const lanesHeight = content.graph.copies.length ? LANES : 0;
+  const rest = Math.max(height - upperTop - AXIS - lanesHeight, 20);
   const share = content.ceilingBytes > 0 ? content.persistentBytes / content.ceilingBytes : 0;
   const stateHeight = share >= 1 ? rest : share > 0 ? Math.min(Math.max(share * rest, 26), rest / 4) : 0;
   const between = stateHeight && share < 1 ? 3 : 0;
   const upperHeight = Math.max(rest - stateHeight - between, 1);
   const stateTop = upperTop + upperHeight + between;
   return { left: LEFT, width: Math.max(width - LEFT - RIGHT, 10), curveTop, curveHeight, upperTop, upperHeight, stateTop,
-    stateHeight, axisTop: stateTop + stateHeight };
+    stateHeight, lanesTop: stateTop + stateHeight, lanesHeight, axisTop: stateTop + stateHeight + lanesHeight };
 }
+
+/// Where the lane of a copy begins.
+export function laneTop(regions: Regions, isOut: boolean): number { return regions.lanesTop + 3 + (isOut ? 0 : LANE); }
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
@@ -40,12 +45,14 @@ export interface FrameReport {
   labels: number;
   links: number;       ///< arcs from first runs to clones
   marks: Record<MarkKind, number>; ///< of further values in a buffer
+  copies: string[];    ///< drawn on their lanes, those with their names in it
+  waits: number;       ///< gaps of commands that wait for copies
   card: { y: number; text: string } | null; ///< the card's line; above the canvas where y is negative
   frameMs: number;
 }
 
 function emptyReport(): FrameReport {
-  return { rectangles: 0, aggregated: 0, labels: 0, links: 0, marks: { in_place: 0, view: 0, part: 0 }, card: null, frameMs: 0 };
+  return { rectangles: 0, aggregated: 0, labels: 0, links: 0, marks: { in_place: 0, view: 0, part: 0 }, copies: [], waits: 0, card: null, frameMs: 0 };
 }
 
 export class MapPainter {
@@ -98,6 +105,8 @@ export class MapPainter {
         this.drawOutline(b, this.inks.accent, regions, steps, addresses);
     if (content.selected >= 0)
       this.drawOutline(content.selected, this.inks.strong, regions, steps, addresses);
+    if (regions.lanesHeight)
+      this.drawLanes(regions, steps, report);
     this.drawAxes(regions, steps, addresses);
     this.drawInstant(regions, steps, content.instant, this.inks.accent);
     if (content.hoverStep >= 0 && content.hoverStep !== content.instant)
@@ -501,6 +510,69 @@ export class MapPainter {
         context.fillText(phase, (left + right) / 2, regions.axisTop + 9.5);
       }
     }
+  }
+
+  /// Copies as bars where they are predicted to pass, each on a line from its start to its await, and the gaps of commands that
+  /// wait for them.
+  private drawLanes(regions: Regions, steps: Axis, report: FrameReport): void {
+    const { graph, coloring, matches, selected, pointed } = this.content;
+    const context = this.context;
+    const xOf = (step: number) => regions.left + (step - steps.low) / (steps.high - steps.low) * regions.width;
+    const height = LANE - 3;
+    context.save();
+    context.font = `10.5px ${FONT}`;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    for (const isOut of [true, false]) {
+      const top = laneTop(regions, isOut);
+      context.fillStyle = this.inks.area;
+      context.fillRect(regions.left, top, regions.width, height);
+      context.fillStyle = this.inks.faint;
+      context.fillText(isOut ? "copies out" : "copies in", regions.left - 8, top + height / 2);
+    }
+    context.beginPath();
+    context.rect(regions.left, regions.lanesTop, regions.width, regions.lanesHeight);
+    context.clip();
+    context.textAlign = "left";
+    for (const copy of graph.copies) {
+      if (copy.await + 1 <= steps.low || copy.start >= steps.high)
+        continue;
+      const top = laneTop(regions, copy.isOut);
+      const isDim = matches !== null && !matches[copy.buffer];
+      const color = coloring.categories[coloring.of[copy.buffer]].color;
+      context.globalAlpha = isDim ? 0.14 : 1;
+      context.fillStyle = this.inks.faint;
+      context.fillRect(xOf(copy.start), top + height - 1, xOf(copy.await + 1) - xOf(copy.start), 1);
+      const left = xOf(copy.from), width = Math.max(xOf(copy.to) - left, 1);
+      context.fillStyle = css(color);
+      context.fillRect(left, top, width, height);
+      if (copy.waited > 0) {
+        this.drawWait(xOf(copy.await), top, xOf(copy.await + 1) - xOf(copy.await), height);
+        ++report.waits;
+      }
+      if (copy.buffer === selected || pointed.includes(copy.buffer)) {
+        context.strokeStyle = copy.buffer === selected ? this.inks.strong : this.inks.accent;
+        context.lineWidth = 2;
+        context.strokeRect(left + 1, top + 1, Math.max(width - 2, 1), height - 2);
+      }
+      const from = Math.max(left, regions.left), room = Math.min(left + width, regions.left + regions.width) - from;
+      if (room >= 34 && !isDim) {
+        context.fillStyle = css(inkOn(color), 0.92);
+        context.fillText(shorten(copy.name, Math.max(Math.floor((room - 6) / 6.2), 4)), from + 3, top + height / 2, room - 5);
+      }
+      report.copies.push(copy.name);
+    }
+    context.restore();
+  }
+
+  /// A gap: nothing runs in this column for as long as the copy still takes.
+  private drawWait(x: number, y: number, width: number, height: number): void {
+    const context = this.context;
+    context.fillStyle = this.inks.bound;
+    context.fillRect(x, y, 1.5, height);
+    context.fillRect(x + width - 1.5, y, 1.5, height);
+    for (let at = x; at < x + width; at += 4)
+      context.fillRect(at, y + height / 2 - 0.75, 2, 1.5);
   }
 
   private drawInstant(regions: Regions, steps: Axis, step: number, color: string): void {

@@ -55,9 +55,16 @@ export interface Measured {
   seconds: number[]; least_seconds: number[]; processor_seconds: number[];
 }
 
+/// Copies between the arena and slow memory, by their start; seconds as predicted, from the graph's start.
+interface RawCopies {
+  name: number[]; is_out: number[]; buffer: number[]; bytes: number[]; start: number[]; await: number[];
+  begin_seconds: number[]; seconds: number[]; ///< 0: not known
+}
+
 interface RawGraph {
   name: string; step_count: number; live_peak_bytes: number; peak_step: number; lower_bound_bytes: number;
   steps: RawSteps; buffers: RawBuffers;
+  copies?: RawCopies; ///< absent where nothing travels
   measured?: Measured;
 }
 
@@ -101,6 +108,15 @@ export interface Alias {
   step: number; ///< that writes it, or reads a view first; -1: none
 }
 
+/// One copy. On the map's axis it is predicted to pass from `from` to `to`, parts of commands included.
+export interface Copy {
+  name: string; isOut: boolean; buffer: number; bytes: number;
+  start: number; await: number; ///< commands: what stands between them runs meanwhile
+  seconds: number; ///< on its lane; 0: not known
+  from: number; to: number;
+  waited: number; ///< seconds that its await is predicted to wait for it
+}
+
 /// Lists of numbers, one per item: those of item i are values[starts[i]] to values[starts[i + 1] - 1].
 export class Lists {
   constructor(readonly starts: Int32Array, readonly values: Int32Array) {}
@@ -121,6 +137,16 @@ export class Lists {
   of(i: number): Int32Array { return this.values.subarray(this.starts[i], this.starts[i + 1]); }
 }
 
+/// The command that runs at a time, and how much of it has passed, between two commands; `clock` says when each begins. Times are
+/// whole nanoseconds, which sums of them miss by less than `rounding`.
+function placeOn(clock: Float64Array, seconds: number, low: number, high: number): number {
+  const rounding = 1e-10;
+  let step = low;
+  while (step < high && clock[step + 1] <= seconds + rounding)
+    ++step;
+  return step === high ? high : step + Math.max(seconds - clock[step], 0) / (clock[step + 1] - Math.min(clock[step], seconds));
+}
+
 /// One graph of a plan.
 export class Graph {
   readonly name: string;
@@ -139,6 +165,7 @@ export class Graph {
   readonly writers: Lists; ///< steps per buffer
   readonly readers: Lists;
   readonly measured: Measured | null;
+  readonly copies: Copy[];
   private kinds: Exclude<AliasKind, "">[] | null = null;
 
   constructor(private readonly raw: RawGraph, private readonly strings: string[]) {
@@ -159,6 +186,24 @@ export class Graph {
     this.readers = Lists.invert(raw.steps.reads, this.count);
     this.firstRun = this.findFirstRuns();
     this.measured = raw.measured ?? null;
+    this.copies = this.placeCopies();
+  }
+
+  /// Where the commands' times are not known, a copy passes at some time between its two commands.
+  private placeCopies(): Copy[] {
+    const { copies } = this.raw;
+    if (!copies)
+      return [];
+    const clock = new Float64Array(this.stepCount + 1);
+    for (let t = 0; t < this.stepCount; ++t)
+      clock[t + 1] = clock[t] + this.stepSeconds(t);
+    return copies.name.map((id, i): Copy => {
+      const start = copies.start[i], end = copies.await[i] + 1, begin = copies.begin_seconds[i], seconds = copies.seconds[i];
+      const isKnown = seconds > 0 && clock[this.stepCount] > 0;
+      return { name: this.strings[id], isOut: copies.is_out[i] !== 0, buffer: copies.buffer[i], bytes: copies.bytes[i], start, await: end - 1, seconds,
+        from: isKnown ? placeOn(clock, begin, start, end) : start, to: isKnown ? placeOn(clock, begin + seconds, start, end) : end,
+        waited: this.stepSeconds(end - 1) };
+    });
   }
 
   /// Bytes per step of the buffers that `counts`.
@@ -214,8 +259,8 @@ export class Graph {
     return this.kinds;
   }
   hasRecomputed(): boolean { return this.raw.buffers.recomputed.some((flag) => flag !== 0); }
-  /// Its kind; computed a second time is one of its own.
-  sortOf(b: number): string { return this.isRecomputed(b) ? "recomputed" : this.kindOf(b); }
+  /// Its kind; computed a second time is one of its own, fetched again is not.
+  sortOf(b: number): string { return this.isRecomputed(b) && this.kindOf(b) !== "fetched_frozen" ? "recomputed" : this.kindOf(b); }
   recomputeSeconds(b: number): number | null { return this.raw.buffers.recompute_seconds[b]; }
   isLive(b: number, step: number): boolean { return this.begin[b] <= step && step < this.end[b]; }
   /// What an activation or a gradient that is live at a step is there for: used by it, or waiting for a
