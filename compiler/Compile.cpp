@@ -103,6 +103,9 @@ void addShapes(CompiledPlan &result, const StepAnswer &found, const StepQuestion
     withoutRecompute = std::max(withoutRecompute, other.step->planner().keepAll().arenaBytes);
     joinShape(*other.choice->placed, given.name, joint);
     shapes.push_back(shapeOf(given, other.plan));
+    for (const std::string &note : other.plan.notes)
+      if (StringRef(note).starts_with(kPartsNote))
+        result.plan.notes.push_back(absl::StrCat("in ", given.name, ": ", note));
   }
   if (const Bytes more = outsideOfCopies(joint, options) - ofLargest)
     joint->setAttr(kOutsideBytesAttr,
@@ -148,23 +151,29 @@ void saveProblem(const BudgetPlanner &planner, const CompileOptions &options) {
 
 void setBatches(Program &program, const CompileOptions &options) {
   program.batch = options.import.batch.value_or(1);
-  auto inputOf = [&](bool isEvaluation, const std::string *name) -> const GraphInput * {
+  auto inputOf = [&](bool isEvaluation, std::string_view shape,
+                     const std::string *name) -> const GraphInput * {
     for (const GraphProgram &graph : program.graphs)
       for (const GraphInput &input : graph.inputs)
-        if ((graph.role == GraphRole::Eval) == isEvaluation && input.role == InputRole::Data &&
-            !input.place.shape.empty() && (!name || input.name == *name))
+        if ((graph.role == GraphRole::Eval) == isEvaluation && graph.shape == shape &&
+            input.role == InputRole::Data && !input.place.shape.empty() &&
+            (!name || input.name == *name))
           return &input;
     return nullptr;
   };
-  if (const GraphInput *counted = inputOf(false, nullptr)) {
+  const GraphInput *counted = inputOf(false, "", nullptr);
+  auto partsOf = [&](std::string_view shape, int64_t batch) -> int64_t {
+    const GraphInput *evaluated = counted ? inputOf(true, shape, &counted->name) : nullptr;
+    return evaluated ? batch / evaluated->place.shape.front() : 1;
+  };
+  if (counted)
     program.batch = counted->place.shape.front();
-    if (const GraphInput *evaluated = inputOf(true, &counted->name))
-      program.evaluationParts = program.batch / evaluated->place.shape.front();
-  }
+  program.evaluationParts = partsOf("", program.batch);
   for (const StepShape &shape : options.shapes) {
     ProgramShape &made = program.shapes.emplace_back(shape.name, program.batch);
     if (auto batch = shape.extents.find("batch"); batch != shape.extents.end())
       made.batch = batch->second / program.batchesPerStep;
+    made.evaluationParts = partsOf(program.shapes.size() == 1 ? "" : shape.name, made.batch);
   }
 }
 

@@ -189,8 +189,7 @@ PreparedStep ModelSteps::ofFamily(const StepVariant &variant) {
   PreparedStep prepared;
   prepared.target = {family.backend, &family.backend->target()};
   prepared.module = cast<ModuleOp>(family.modules.at(variant.shape)->clone());
-  if (variant.shape == 0)
-    prepared.evaluation = evaluationParts(context, options, variant, *family.backend);
+  prepared.evaluation = evaluationParts(context, options, variant, *family.backend);
   return prepared;
 }
 

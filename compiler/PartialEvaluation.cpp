@@ -62,13 +62,16 @@ llvm::StringMap<unsigned> argumentsByName(func::FuncOp graph) {
   return numbers;
 }
 
-/// Makes `graph`'s state that of `prepared`, without layouts; false where it has other state.
-bool matchState(func::FuncOp graph, func::FuncOp prepared) {
+/// Makes `graph`'s state that of `prepared`, in a shape of this name where a step has several, without layouts; false where it has other
+/// state.
+bool matchState(func::FuncOp graph, func::FuncOp prepared, StringRef shape) {
   const llvm::StringMap<unsigned> known = argumentsByName(prepared);
   for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
     if (!isStateArgument(graph, i))
       continue;
-    auto found = known.find(nameOf(graph, i).getValue());
+    auto found = known.find(nameInShape(nameOf(graph, i).getValue(), shape));
+    if (found == known.end())
+      found = known.find(nameOf(graph, i).getValue());
     if (found == known.end())
       return false;
     const unsigned its = found->second;
@@ -140,7 +143,9 @@ public:
     if (!step)
       return nullptr;
     func::FuncOp graph = findGraph(*step, Role::Eval), whole = findGraph(prepared, Role::Eval);
-    if (graph.getNumResults() != joinings.size() || !matchState(graph, whole))
+    const StringRef shape =
+        options.shapes.empty() ? StringRef() : StringRef(options.shapes.at(variant.shape).name);
+    if (graph.getNumResults() != joinings.size() || !matchState(graph, whole, shape))
       return nullptr;
     for (auto [index, joining] : llvm::enumerate(joinings))
       if (joining != Joining::Rows)

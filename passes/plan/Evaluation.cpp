@@ -198,7 +198,7 @@ StepChoice EvaluationPlanner::joined(StepChoice choice, const Placed &evaluation
     if (auto known = step->getAttrOfType<ArrayAttr>(kNotesAttr))
       llvm::append_range(notes, known);
     notes.push_back(builder.getStringAttr(
-        absl::StrCat("evaluation runs on ", evaluation.size, " of ", whole->size,
+        absl::StrCat(kPartsNote.str(), evaluation.size, " of ", whole->size,
                      " samples at a time and takes ", formatBytesExact(evaluation.arenaBytes),
                      "; on all of them ", formatBytesExact(whole->arenaBytes))));
     step->setAttr(kNotesAttr, builder.getArrayAttr(notes));

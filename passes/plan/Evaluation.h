@@ -16,6 +16,9 @@
 
 namespace stow {
 
+/// What a note begins with that says in which parts a batch is evaluated.
+inline constexpr llvm::StringLiteral kPartsNote = "evaluation runs on ";
+
 /// Evaluation in parts of the step's batch, which only the model's source knows. Asked for where a whole batch
 /// does not fit. Default: there is none.
 struct EvaluationParts {

@@ -38,12 +38,12 @@ struct State {
   Location location;
 };
 
-/// The state of the graphs that train, each tensor once, in the order in which they are packed.
+/// The state of all graphs, each tensor once, in the order in which they are packed.
 std::vector<State> stateOf(ModuleOp module) {
   std::vector<State> all;
   llvm::StringMap<size_t> known;
   for (auto graph : module.getOps<func::FuncOp>())
-    for (unsigned i = 0; isStepGraph(graph) && i < graph.getNumArguments(); ++i)
+    for (unsigned i = 0; i < graph.getNumArguments(); ++i)
       if (isStateArgument(graph, i) && known.try_emplace(nameOf(graph, i), all.size()).second)
         all.push_back({nameOf(graph, i).str(), tensorType(graph.getArgument(i)),
                        graph.getArgAttrDict(i), graph.getArgument(i).getLoc()});
@@ -66,7 +66,7 @@ void pinLayouts(ModuleOp step, ArrayRef<State> pinned) {
   OpBuilder builder = OpBuilder::atBlockBegin(step.getBody());
   auto graph = func::FuncOp::create(builder, step.getLoc(), "state_of_the_largest_shape",
                                     builder.getFunctionType({}, {}));
-  setRole(graph, Role::Eval);
+  setRole(graph, Role::Measure); // of which a step has none
   Block *block = graph.addEntryBlock();
   for (const State &state : pinned)
     (void)graph.insertArgument(graph.getNumArguments(), state.type, state.attributes,
@@ -152,9 +152,11 @@ std::optional<int64_t> ignoredLabel(Value labels) {
   return std::nullopt;
 }
 
+std::string nameInShape(StringRef name, StringRef shape) {
+  return absl::StrCat(name.str(), "@", shape.str());
+}
+
 void takeStateOf(ModuleOp first, StringRef shape, ModuleOp step) {
-  if (auto evaluation = findGraph(step, Role::Eval))
-    evaluation.erase();
   const std::vector<State> known = stateOf(first);
   llvm::StringMap<const State *> byName;
   for (const State &state : known)
@@ -179,8 +181,7 @@ void takeStateOf(ModuleOp first, StringRef shape, ModuleOp step) {
                                            "; the state of a step is the same in all of its "
                                            "shapes: take one shape, or a model whose "
                                            "parameters do not follow the sizes of its inputs"));
-      graph.setArgAttr(i, kNameAttr,
-                       StringAttr::get(step.getContext(), absl::StrCat(name, "@", shape.str())));
+      graph.setArgAttr(i, kNameAttr, StringAttr::get(step.getContext(), nameInShape(name, shape)));
     }
   pinLayouts(step, pinned);
 }
@@ -212,7 +213,7 @@ void noteLabels(ModuleOp step) {
 
 void shareState(ArrayRef<ModuleOp> prepared) {
   for (ModuleOp step : prepared.drop_front())
-    findGraph(step, Role::Eval).erase(); // what pinned layouts
+    findGraph(step, Role::Measure).erase(); // what pinned layouts
   std::vector<State> all;
   llvm::StringSet<> known;
   for (ModuleOp step : prepared)

@@ -1,19 +1,22 @@
 // A step of several shapes: a graph for each beside the others, over one state. Each shape is prepared and planned apart, and joined.
 //
-//   prepared          train (largest), eval       train        train       each module holds the state of all, in the same order and
-//                                                                          layouts: it lies at the same offsets
-//   planned           within the budget           within what the largest takes anyway
-//   joined            train   eval   train@sequence=256   train@sequence=128
-//                     arena: the largest of all; what several graphs compute alike is one kernel
+//   prepared     train, eval (largest)    train, eval                  train, eval    each module holds the state of all, in the same order
+//                                                                                     and layouts: it lies at the same offsets
+//   planned      within the budget        within what the largest takes anyway
+//   joined       train, eval              train, eval @sequence=256    train, eval @sequence=128
+//                arena: the largest of all; what several graphs compute alike is one kernel
 #pragma once
 
 #include "passes/plan/Question.h"
 
 namespace stow {
 
-/// Readies the step form of a smaller shape for the passes that choose layouts. It keeps no evaluation, which runs in the largest shape.
-/// Constants that are not those of `first`, the prepared step of the largest, get a name of their own, which ends in "@shape"; other
-/// state lies as it does there. Throws Error(BadInput) where a parameter has another size in this shape.
+/// The name of a constant that a shape has for itself: "NAME@SHAPE".
+std::string nameInShape(llvm::StringRef name, llvm::StringRef shape);
+
+/// Readies the step form of a smaller shape for the passes that choose layouts. Constants that are not those of `first`, the prepared
+/// step of the largest, get a name of their own (nameInShape); other state lies as it does there. Throws Error(BadInput) where a parameter
+/// has another size in this shape.
 void takeStateOf(mlir::ModuleOp first, llvm::StringRef shape, mlir::ModuleOp step);
 
 /// True for the same first values (kInitAttr). Elements of a file are named anew by each import.

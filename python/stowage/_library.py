@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import math
 import os
 import struct
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ class StowageError(Exception):
 # stowage_dtype by name, and what holds it in NumPy. bfloat16 has no NumPy type: its bits are uint16.
 DTYPES = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "int16", "int8", "uint64",
           "uint32", "uint16"]  # fmt: skip
-STATE, STEP_INPUTS, EVAL_INPUTS, EVAL_OUTPUTS, STEP_OUTPUTS = range(5)
+STATE, STEP_INPUTS, EVAL_INPUTS, EVAL_OUTPUTS, STEP_OUTPUTS, EVALUATED = range(6)
 
 
 class _Array(ctypes.Structure):
@@ -289,12 +290,15 @@ class Model:
         return out[tuple(map(slice, self._given[name]))] if name in self._given else out
 
     def eval(self, values: Sequence[Any]) -> "list[np.ndarray]":
-        """The outputs of one batch, given in the order of `eval_inputs`."""
+        """The outputs of one batch, given in the order of `eval_inputs`; of several shapes as large as the batch, not as the shape it ran in."""
         arrays, kept = as_arrays(values, self._eval_names)
         outputs = [tensor.empty() for tensor in self.eval_outputs]
         places = (ctypes.c_void_p * max(len(outputs), 1))(*(output.ctypes.data for output in outputs))
         self._call("stowage_eval", arrays, len(values), places, len(outputs))
         del kept
+        evaluated = self._list(EVALUATED) if self.library.shape_count > 1 else []  # none in what an older stowage has compiled
+        if evaluated:  # in dimensions that follow the inputs' they are as large as the batch
+            outputs = [output.reshape(-1)[: math.prod(tensor.shape)].reshape(tensor.shape) for output, tensor in zip(outputs, evaluated)]
         return outputs
 
     def measure(self, values: Sequence[Any]) -> Metrics:

@@ -142,8 +142,9 @@ struct GraphProgram {
 
 /// One of several shapes of a step, whose graphs share state and arena.
 struct ProgramShape {
-  std::string name;  ///< as PlannedShape::name
-  int64_t batch = 1; ///< samples of one run of its step's graph
+  std::string name;            ///< as PlannedShape::name
+  int64_t batch = 1;           ///< samples of one run of its step's graph
+  int64_t evaluationParts = 1; ///< as Program::evaluationParts
 };
 
 struct Program {
@@ -162,7 +163,7 @@ struct Program {
   OutputActivation outputActivation = OutputActivation::None; ///< of that output
   OptimizerSpec optimizer;                                    ///< its rate: default of --lr
   std::vector<StateTensor> state;
-  /// The largest first, the one of `batch` and of evaluation; empty where there is one shape.
+  /// The largest first, the one of `batch`; empty where there is one shape.
   std::vector<ProgramShape> shapes;
   /// With several shapes: a batch of fewer samples may be filled up with labels that do not count.
   bool fillsBatches = false;
@@ -175,10 +176,14 @@ struct Program {
   Plan plan;
 
   int64_t samplesPerStep() const { return batch * batchesPerStep * devices; } ///< of all devices
-  int64_t samplesPerEvaluation() const { return batch / evaluationParts; }
   size_t shapeCount() const { return shapes.empty() ? 1 : shapes.size(); }
   /// Samples of one run in a shape.
   int64_t batchOf(size_t shape) const { return shape == 0 ? batch : shapes[shape].batch; }
+  int64_t partsOf(size_t shape) const {
+    return shape == 0 ? evaluationParts : shapes[shape].evaluationParts;
+  }
+  /// Samples of one run of the evaluation in a shape.
+  int64_t samplesPerEvaluation(size_t shape = 0) const { return batchOf(shape) / partsOf(shape); }
 };
 
 /// The number of the graph of that role in shape number `shape`; throws Error(BadInput) when the program has none.

@@ -262,7 +262,22 @@ GraphProgram graphFrom(const JsonNode &node) {
   return graph;
 }
 
-/// No role twice in a shape: everything finds its graph by both. Each shape has a step.
+/// Parts in which a batch of so many samples is evaluated.
+int64_t partsFrom(const JsonNode &node, int64_t batch) {
+  const int64_t parts = node.has("evaluation_parts") ? node.count("evaluation_parts") : 1;
+  if (parts < 1 || batch % parts != 0)
+    node.fail("evaluation_parts",
+              concat("expected a divisor of the batch, ", batch, ", found ", parts));
+  return parts;
+}
+
+ProgramShape shapeFrom(const JsonNode &node) {
+  ProgramShape shape = {node.text("name"), node.count("batch")};
+  shape.evaluationParts = partsFrom(node, shape.batch);
+  return shape;
+}
+
+/// No role twice in a shape: everything finds its graph by both. Each shape has a step, and an evaluation where the first has one.
 void checkRoles(const Program &program, const JsonNode &node) {
   for (size_t i = 0; i < program.graphs.size(); ++i)
     for (size_t j = 0; j < i; ++j)
@@ -275,11 +290,16 @@ void checkRoles(const Program &program, const JsonNode &node) {
     if (one.batch < 1 || one.batch > program.batch)
       node.fail("shapes", concat("expected a batch of 1 to ", program.batch,
                                  ", that of the largest, for '", one.name, "', found ", one.batch));
-    const GraphRole last = program.batchesPerStep == 1 ? GraphRole::Train : GraphRole::Commit;
-    if (std::ranges::none_of(program.graphs, [&](const GraphProgram &graph) {
-          return graph.role == last && graph.shape == (shape == 0 ? "" : one.name);
-        }))
+    auto has = [&](GraphRole role, const std::string &name) {
+      return std::ranges::any_of(program.graphs, [&](const GraphProgram &graph) {
+        return graph.role == role && graph.shape == name;
+      });
+    };
+    const std::string name = shape == 0 ? "" : one.name;
+    if (!has(program.batchesPerStep == 1 ? GraphRole::Train : GraphRole::Commit, name))
       node.fail("shapes", concat("no graph trains in '", one.name, "'"));
+    if (has(GraphRole::Eval, "") && !has(GraphRole::Eval, name))
+      node.fail("shapes", concat("no graph evaluates in '", one.name, "'"));
   }
 }
 
@@ -343,8 +363,11 @@ std::string toJson(const Program &program) {
     json["state"].push_back(stateJson(tensor));
   if (!program.shapes.empty())
     json["shapes"] = Json::array();
-  for (const ProgramShape &shape : program.shapes)
+  for (const ProgramShape &shape : program.shapes) {
     json["shapes"].push_back({{"name", shape.name}, {"batch", shape.batch}});
+    if (shape.evaluationParts > 1)
+      json["shapes"].back()["evaluation_parts"] = shape.evaluationParts;
+  }
   if (program.fillsBatches)
     json["fills_batches"] = true;
   if (program.slowBytes > 0)
@@ -376,11 +399,7 @@ Program programFromJson(std::string_view text) {
   program.devices = node.has("devices") ? node.count("devices") : 1;
   if (program.devices < 1)
     node.fail("devices", "expected 1 or more");
-  if (node.has("evaluation_parts"))
-    program.evaluationParts = node.count("evaluation_parts");
-  if (program.evaluationParts < 1 || program.batch % program.evaluationParts != 0)
-    node.fail("evaluation_parts", concat("expected a divisor of the batch, ", program.batch,
-                                         ", found ", program.evaluationParts));
+  program.evaluationParts = partsFrom(node, program.batch);
   program.threads = node.count("threads");
   if (node.has("kernels"))
     program.kernels = node.texts("kernels");
@@ -391,9 +410,8 @@ Program programFromJson(std::string_view text) {
   program.optimizer.learningRate = node.number("learning_rate");
   node.forEach("state", [&](const JsonNode &item) { program.state.push_back(stateFrom(item)); });
   if (node.has("shapes"))
-    node.forEach("shapes", [&](const JsonNode &item) {
-      program.shapes.push_back({item.text("name"), item.count("batch")});
-    });
+    node.forEach("shapes",
+                 [&](const JsonNode &item) { program.shapes.push_back(shapeFrom(item)); });
   if (node.has("fills_batches"))
     program.fillsBatches = node.boolean("fills_batches");
   if (node.has("slow_bytes"))

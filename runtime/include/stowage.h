@@ -68,7 +68,8 @@ typedef enum stowage_list {
   STOWAGE_STEP_INPUTS = 1,  /* what stowage_step() reads: the data inputs and the target */
   STOWAGE_EVAL_INPUTS = 2,  /* what stowage_eval() reads: the data inputs */
   STOWAGE_EVAL_OUTPUTS = 3, /* what stowage_eval() gives */
-  STOWAGE_STEP_OUTPUTS = 4  /* what stowage_step() leaves: the loss, gradients of chosen inputs */
+  STOWAGE_STEP_OUTPUTS = 4, /* what stowage_step() leaves: the loss, gradients of chosen inputs */
+  STOWAGE_EVALUATED = 5     /* what the last stowage_eval() gave */
 } stowage_list;
 
 /* A row-major array of the caller. */
@@ -164,8 +165,9 @@ stowage_status stowage_step(stowage_model *model, const stowage_array *inputs, i
                             double *loss);
 
 /* The forward with running statistics and without dropout. `outputs` follow STOWAGE_EVAL_OUTPUTS,
- * each with room for the tensor's bytes, or NULL where it is not wanted. Does not change the state.
- */
+ * each with room for the tensor's bytes, or NULL where it is not wanted. Does not change the state. Of
+ * several shapes the batch runs in the smallest that holds it, and an output is, in the dimensions that follow those of the inputs, as
+ * large as the batch: STOWAGE_EVALUATED has its sizes. */
 stowage_status stowage_eval(stowage_model *model, const stowage_array *inputs, int64_t input_count,
                             void *const *outputs, int64_t output_count);
 

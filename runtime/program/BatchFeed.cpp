@@ -2,7 +2,6 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Text.h"
-#include "runtime/format/PlanReport.h"
 
 #include <ranges>
 
@@ -52,11 +51,8 @@ std::string BatchFeed::shapesText(int64_t rowCount) const {
 }
 
 std::string BatchFeed::countsText() const {
-  std::string text;
-  for (size_t shape = 0; shape < program.shapes.size(); ++shape)
-    append(text, text.empty() ? "\nbatches: " : ", ", groupDigits(counts[shape]), " in ",
-           program.shapes[shape].name);
-  return text;
+  const std::string text = stow::countsText(program, counts);
+  return text.empty() ? text : "\n" + text;
 }
 
 } // namespace stow

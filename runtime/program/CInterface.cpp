@@ -137,6 +137,8 @@ auto visitList(const Instance &instance, stowage_list list, const Visit &visit) 
     return visit(instance.evalOutputs());
   case STOWAGE_STEP_OUTPUTS:
     return visit(instance.stepOutputs());
+  case STOWAGE_EVALUATED:
+    return visit(instance.evaluated());
   }
   throw Error::badInput(concat(list, " is no stowage_list"));
 }

@@ -309,23 +309,32 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
     printLine("note: " + *note);
   for (const std::string &note : executor.device().notes())
     printLine("note: " + note);
-  std::optional<Profile> profile;
-  if (options.profile)
-    profile.emplace(program.graphs[graphIndex(program, GraphRole::Eval)], executor.threads(),
-                    (samples->rowCount + program.samplesPerEvaluation() - 1) /
-                        program.samplesPerEvaluation(),
-                    &program.plan);
+  std::vector<std::unique_ptr<Profile>> profiles; // by shape
+  for (size_t shape = 0; options.profile && shape < program.shapeCount(); ++shape) {
+    const int64_t samplesPerRun = program.samplesPerEvaluation(shape);
+    profiles.push_back(std::make_unique<Profile>(
+        program.graphs[graphIndex(program, GraphRole::Eval, shape)], executor.threads(),
+        (samples->rowCount + samplesPerRun - 1) / samplesPerRun, &program.plan));
+  }
   Evaluator evaluator(executor, *samples,
                       options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused);
   evaluator.requireRows(samples->rowCount);
   const std::vector<int64_t> rows = allRows(samples->rowCount);
-  Metrics metrics = team.isAlone() ? evaluator.run(rows, profile ? &*profile : nullptr)
-                                   : team.evaluate(evaluator, rows);
+  std::vector<Profile *> timing;
+  for (const auto &profile : profiles)
+    timing.push_back(profile.get());
+  Metrics metrics = team.isAlone() ? evaluator.run(rows, timing) : team.evaluate(evaluator, rows);
   printLine(std::string(isTest ? "test: " : "") + describe(metrics) + ", " +
             groupDigits(metrics.rows) + " rows");
-  if (profile)
-    reportProfiles(std::array<const Profile *, 1>{&*profile}, *options.profile,
-                   options.profileFormat);
+  if (const std::string counts = countsText(program, evaluator.batchesByShape()); !counts.empty())
+    printLine(counts);
+  // The smallest first, as in training: a trace and a page show the last.
+  std::vector<const Profile *> ran;
+  for (Profile *profile : timing | std::views::reverse)
+    if (profile->hasRun())
+      ran.push_back(profile);
+  if (options.profile)
+    reportProfiles(ran, *options.profile, options.profileFormat);
   printLine(memorySummary(program.plan, executor.device()));
   return 0;
 }

@@ -11,21 +11,21 @@ namespace stow {
 
 namespace {
 
-const GraphProgram &trainGraph(const Program &program) {
-  return program.graphs[stepGraphIndex(program)];
+const GraphProgram &trainGraph(const Program &program, size_t shape = 0) {
+  return program.graphs[stepGraphIndex(program, 0, shape)];
 }
 
 bool countsClasses(const LossSpec &loss) { return loss.readsClasses() || loss.probabilities; }
 
-ClassLayout classesOf(const Program &program, const LossSpec &loss) {
-  const Shape &output = modelOutput(program).place.shape;
-  Shape target = targetInput(trainGraph(program)).place.shape;
+ClassLayout classesOf(const Program &program, const LossSpec &loss, size_t shape = 0) {
+  const Shape &output = modelOutput(program, shape).place.shape;
+  Shape target = targetInput(trainGraph(program, shape)).place.shape;
   if (loss.probabilities) { // a distribution per position: without the classes' dimension
     auto rank = static_cast<int64_t>(target.size());
     target.erase(target.begin() + (loss.classAxis + rank) % rank);
   }
   if (!target.empty())
-    target.front() /= program.evaluationParts;
+    target.front() /= program.partsOf(shape);
   std::optional<ClassLayout> layout = classLayout(output, target, loss.classAxis);
   if (!layout)
     throw Error::badInput("the model's output " + shapeText(output) +
@@ -54,8 +54,8 @@ const GraphInput &targetInput(const GraphProgram &graph) {
   return *target;
 }
 
-const GraphOutput &modelOutput(const Program &program) {
-  const GraphProgram &graph = program.graphs[graphIndex(program, GraphRole::Eval)];
+const GraphOutput &modelOutput(const Program &program, size_t shape) {
+  const GraphProgram &graph = program.graphs[graphIndex(program, GraphRole::Eval, shape)];
   const std::string &name = program.lossOutput.empty() ? "output" : program.lossOutput;
   auto found = std::ranges::find(graph.outputs, name, &GraphOutput::name);
   if (found == graph.outputs.end() && program.lossOutput.empty())
@@ -75,31 +75,58 @@ void checkTargets(const Program &program, const Samples &samples) {
 }
 
 Evaluator::Evaluator(Executor &executor, const Samples &samples, NonFinite nonFinite)
-    : executor(executor), graph(graphIndex(executor.program(), GraphRole::Eval)),
-      loss(executor.program().loss), fitting(fittingOf(executor.program())),
-      feeder(executor.program().graphs[graph], samples, nonFinite, fitting ? &*fitting : nullptr),
-      output(modelOutput(executor.program())) {
-  int64_t batch = executor.program().samplesPerEvaluation();
-  int64_t total = elementCount(output.place.shape);
-  rowOutputs = total / batch;
+    : executor(executor), loss(executor.program().loss), fitting(fittingOf(executor.program())),
+      choice(executor.program()), counts(executor.program().shapeCount()) {
+  const Program &program = executor.program();
+  if (fitting)
+    rowExtents = choice.extentsOfRows(samples);
+  if (!rowExtents.empty())
+    needed = rowExtents.front();
   if (loss.kind != LossSpec::Kind::Output)
-    target = &targetArray(executor.program(), samples);
-  if (target && fitting)
-    targets.emplace(*target, targetInput(trainGraph(executor.program())), nonFinite, &*fitting);
-  if (countsClasses(loss))
-    layout = classesOf(executor.program(), loss);
-  if (loss.readsClasses()) {
-    labels.resize(layout.positions);
-  } else if (target) {
-    if (rowOutputs * batch != total ||
-        rowOutputs != (targets ? targets->elements() : target->rowElements()))
-      throw Error::badInput("the model's output " + shapeText(output.place.shape) +
-                            " does not compare with " + target->place + " " + describe(*target));
-    targetRow.resize(rowOutputs);
+    target = &targetArray(program, samples);
+  shapes.reserve(program.shapeCount());
+  for (size_t shape = 0; shape < program.shapeCount(); ++shape)
+    shapes.push_back(inShape(shape, samples, nonFinite));
+  for (const InShape &in : shapes) { // one that runs in parts may have less than a smaller one
+    auto grow = [](auto &room, int64_t size) {
+      room.resize(std::max(room.size(), static_cast<size_t>(size)));
+    };
+    if (loss.readsClasses())
+      grow(labels, in.layout.positions);
+    else if (target)
+      grow(targetRow, in.rowOutputs);
+    grow(stored, (in.elements * sizeOf(in.output->place.dtype) + 7) / 8);
+    grow(outputs, in.elements);
+    grow(partRows, in.rows);
   }
-  stored.resize(static_cast<size_t>(total * sizeOf(output.place.dtype) + 7) / 8);
-  outputs.resize(total);
-  batchRows.resize(batch);
+}
+
+Evaluator::InShape Evaluator::inShape(size_t shape, const Samples &samples,
+                                      NonFinite nonFinite) const {
+  const Program &program = executor.program();
+  const size_t graph = graphIndex(program, GraphRole::Eval, shape);
+  const Fitting *fit = fitting ? &*fitting : nullptr;
+  InShape in{graph,
+             &modelOutput(program, shape),
+             Feeder(program.graphs[graph], samples, nonFinite, fit),
+             std::nullopt,
+             {},
+             program.samplesPerEvaluation(shape),
+             0,
+             0};
+  const Shape &output = in.output->place.shape;
+  in.elements = elementCount(output);
+  in.rowOutputs = in.elements / in.rows;
+  if (target && fit)
+    in.targets.emplace(*target, targetInput(trainGraph(program, shape)), nonFinite, fit);
+  if (countsClasses(loss))
+    in.layout = classesOf(program, loss, shape);
+  if (!loss.readsClasses() && target &&
+      (in.rowOutputs * in.rows != in.elements ||
+       in.rowOutputs != (in.targets ? in.targets->elements() : target->rowElements())))
+    throw Error::badInput("the model's output " + shapeText(output) + " does not compare with " +
+                          target->place + " " + describe(*target));
+  return in;
 }
 
 void Evaluator::requireRows(int64_t rows) const {
@@ -109,72 +136,93 @@ void Evaluator::requireRows(int64_t rows) const {
                                  " rows to evaluate are too few"));
 }
 
-Metrics Evaluator::run(std::span<const int64_t> rows, Profile *profile) {
+size_t Evaluator::shapeOf(std::span<const int64_t> rows) {
+  if (rowExtents.empty())
+    return 0;
+  needed = rowExtents[static_cast<size_t>(rows.front())];
+  for (int64_t row : rows)
+    ShapeChoice::include(needed, rowExtents[static_cast<size_t>(row)]);
+  return choice.smallestWithRoom(static_cast<int64_t>(rows.size()), needed);
+}
+
+void Evaluator::runPart(InShape &in, std::span<const int64_t> rows, Profile *profile) {
+  partRows.assign(rows.begin(), rows.end());
+  partRows.resize(static_cast<size_t>(in.rows), rows.front());
+  if (profile)
+    profile->beginStep();
+  in.feeder.write(executor, partRows);
+  executor.run(in.graph, profile);
+  executor.readTensor(in.output->place, stored.data());
+  toDoubles(in.output->place.dtype, reinterpret_cast<const char *>(stored.data()), outputs.data(),
+            in.elements);
+  undoActivation(executor.program().outputActivation,
+                 std::span(outputs).first(static_cast<size_t>(in.elements)));
+}
+
+Metrics Evaluator::run(std::span<const int64_t> rows, std::span<Profile *const> profiles) {
   Metrics metrics;
   const Program &program = executor.program();
-  const auto batch = static_cast<size_t>(program.samplesPerEvaluation());
+  const auto batch = static_cast<size_t>(program.batch);
   bool isOwn = loss.kind == LossSpec::Kind::Output;
-  size_t end = isOwn ? rows.size() - rows.size() % static_cast<size_t>(program.batch) : rows.size();
-  double ownParts = 0;
+  size_t end = isOwn ? rows.size() - rows.size() % batch : rows.size();
   for (size_t start = 0; start < end; start += batch) {
-    if (profile)
-      profile->beginStep();
-    size_t valid = std::min(batch, rows.size() - start);
-    for (size_t i = 0; i < batch; ++i)
-      batchRows[i] = rows[start + (i < valid ? i : 0)];
-    feeder.write(executor, batchRows);
-    executor.run(graph, profile);
-    executor.readTensor(output.place, stored.data());
-    toDoubles(output.place.dtype, reinterpret_cast<const char *>(stored.data()), outputs.data(),
-              static_cast<int64_t>(outputs.size()));
-    undoActivation(executor.program().outputActivation, outputs);
-    if (isOwn) {
-      ownParts += ownLoss();
-      if ((start + batch) % static_cast<size_t>(program.batch) == 0) {
-        metrics.addBatch(addsParts() ? ownParts
-                                     : ownParts / static_cast<double>(program.evaluationParts),
-                         program.batch);
-        ownParts = 0;
-      }
-    } else
-      for (size_t i = 0; i < valid; ++i)
-        addRow(metrics, static_cast<int64_t>(i), rows[start + i]);
-    if (profile)
-      profile->endStep();
+    const std::span<const int64_t> ofBatch = rows.subspan(start, std::min(batch, end - start));
+    const size_t shape = shapeOf(ofBatch);
+    InShape &in = shapes[shape];
+    ++counts[shape];
+    double ownParts = 0;
+    for (size_t first = 0; first < ofBatch.size(); first += static_cast<size_t>(in.rows)) {
+      const auto valid = std::min(static_cast<size_t>(in.rows), ofBatch.size() - first);
+      Profile *profile = profiles.empty() ? nullptr : profiles[shape];
+      runPart(in, ofBatch.subspan(first, valid), profile);
+      if (isOwn)
+        ownParts += ownLoss(in);
+      else
+        for (size_t i = 0; i < valid; ++i)
+          addRow(metrics, in, static_cast<int64_t>(i), ofBatch[first + i]);
+      if (profile)
+        profile->endStep();
+    }
+    if (isOwn)
+      metrics.addBatch(addsParts(in) ? ownParts
+                                     : ownParts / static_cast<double>(program.partsOf(shape)),
+                       program.batch);
   }
   return metrics;
 }
 
-bool Evaluator::addsParts() const {
-  return output.joining == Joining::Sum ||
-         (output.joining == Joining::Rows && loss.reduction == LossSpec::Reduction::Sum);
+bool Evaluator::addsParts(const InShape &in) const {
+  const Joining joining = in.output->joining;
+  return joining == Joining::Sum ||
+         (joining == Joining::Rows && loss.reduction == LossSpec::Reduction::Sum);
 }
 
-double Evaluator::ownLoss() const {
-  double sum = std::accumulate(outputs.begin(), outputs.end(), 0.0);
-  return loss.reduction == LossSpec::Reduction::Sum ? sum
-                                                    : sum / static_cast<double>(outputs.size());
+double Evaluator::ownLoss(const InShape &in) const {
+  const double sum = std::accumulate(outputs.begin(), outputs.begin() + in.elements, 0.0);
+  return loss.reduction == LossSpec::Reduction::Sum ? sum : sum / static_cast<double>(in.elements);
 }
 
-void Evaluator::addRow(Metrics &metrics, int64_t batchRow, int64_t row) {
-  std::span<const double> result(outputs.data() + batchRow * rowOutputs,
-                                 static_cast<size_t>(rowOutputs));
+void Evaluator::addRow(Metrics &metrics, InShape &in, int64_t partRow, int64_t row) {
+  std::span<const double> result(outputs.data() + partRow * in.rowOutputs,
+                                 static_cast<size_t>(in.rowOutputs));
   const ElementType type =
-      targets ? elementTypeOf(targetInput(trainGraph(executor.program())).place.dtype)
-              : target->type;
-  const char *elements = targets ? targets->row(row) : target->row(row);
+      in.targets ? elementTypeOf(targetInput(trainGraph(executor.program())).place.dtype)
+                 : target->type;
+  const char *elements = in.targets ? in.targets->row(row) : target->row(row);
   if (loss.readsClasses()) {
-    convertElements(type, elements, DType::I64, reinterpret_cast<char *>(labels.data()),
-                    static_cast<int64_t>(labels.size()));
-    metrics.addClassified(loss, layout, result, labels);
+    const std::span<int64_t> ofRow(labels.data(), static_cast<size_t>(in.layout.positions));
+    convertElements(type, elements, DType::I64, reinterpret_cast<char *>(ofRow.data()),
+                    in.layout.positions);
+    metrics.addClassified(loss, in.layout, result, ofRow);
     return;
   }
-  convertElements(type, elements, DType::F64, reinterpret_cast<char *>(targetRow.data()),
-                  rowOutputs);
+  const std::span<double> ofRow(targetRow.data(), static_cast<size_t>(in.rowOutputs));
+  convertElements(type, elements, DType::F64, reinterpret_cast<char *>(ofRow.data()),
+                  in.rowOutputs);
   if (loss.probabilities)
-    metrics.addDistributed(loss, layout, result, targetRow);
+    metrics.addDistributed(loss, in.layout, result, ofRow);
   else
-    metrics.addValues(loss, result, targetRow);
+    metrics.addValues(loss, result, ofRow);
 }
 
 } // namespace stow

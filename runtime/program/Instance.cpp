@@ -5,7 +5,9 @@
 #include "runtime/program/Checkpoint.h"
 #include "runtime/program/Evaluator.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <ranges>
 
@@ -23,6 +25,28 @@ Array arrayFor(const GraphInput &input, const void *data, const ElementType &typ
   auto bytes = static_cast<size_t>(elementCount(shape) * type.bytes);
   array.bytes = {static_cast<const char *>(data), bytes};
   return array;
+}
+
+/// Makes outputs of a part those of a batch of so many.
+void joinRows(std::vector<GraphOutput> &outputs, int64_t parts) {
+  for (GraphOutput &output : outputs)
+    if (output.joining == Joining::Rows && !output.place.shape.empty())
+      output.place.shape.front() *= parts;
+}
+
+/// Copies the box at the beginning of a row-major array.
+void copyBox(const char *from, std::span<const int64_t> whole, std::span<const int64_t> box,
+             Bytes width, char *to) {
+  if (whole.empty() || std::ranges::equal(whole, box)) {
+    std::copy_n(from, std::accumulate(whole.begin(), whole.end(), width, std::multiplies<>()), to);
+    return;
+  }
+  auto bytesOf = [&](std::span<const int64_t> sizes) {
+    return std::accumulate(sizes.begin() + 1, sizes.end(), width, std::multiplies<>());
+  };
+  for (int64_t i = 0; i < box.front(); ++i)
+    copyBox(from + i * bytesOf(whole), whole.subspan(1), box.subspan(1), width,
+            to + i * bytesOf(box));
 }
 
 } // namespace
@@ -58,27 +82,29 @@ static std::vector<size_t> stepGraphs(const Program &program, size_t shape) {
   return graphs;
 }
 
-/// The evaluation graph, once for each part of a batch.
-static std::vector<size_t> evaluationGraphs(const Program &program) {
-  return std::vector<size_t>(static_cast<size_t>(program.evaluationParts),
-                             graphIndex(program, GraphRole::Eval));
+Instance::Evaluation Instance::evaluationOf(const Program &program, size_t shape,
+                                            const Fitting *fitting) {
+  const size_t graph = graphIndex(program, GraphRole::Eval, shape);
+  const int64_t parts = program.partsOf(shape);
+  Evaluation made = {Feed(program, std::vector<size_t>(static_cast<size_t>(parts), graph),
+                          program.samplesPerEvaluation(shape), fitting),
+                     program.graphs[graph].outputs};
+  joinRows(made.outputs, parts);
+  return made;
 }
 
 Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
                    ExecutorOptions options, FirstWeights weights)
     : executor(program, image, options), fitting(fittingOf(executor.program())),
-      shapes(executor.program()),
-      evaluation(executor.program(), evaluationGraphs(executor.program()),
-                 executor.program().samplesPerEvaluation(), fit()),
-      evaluationOutputs(graph(evaluation).outputs), trainingStep(executor),
-      firstWeights(std::move(weights)) {
+      shapes(executor.program()), trainingStep(executor), firstWeights(std::move(weights)) {
   trainings.reserve(executor.program().shapeCount()); // feeders refer to what stands beside them
-  for (size_t one = 0; one < executor.program().shapeCount(); ++one)
+  evaluations.reserve(executor.program().shapeCount());
+  for (size_t one = 0; one < executor.program().shapeCount(); ++one) {
     trainings.emplace_back(executor.program(), stepGraphs(executor.program(), one),
                            executor.program().batchOf(one), fit());
-  for (GraphOutput &output : evaluationOutputs)
-    if (output.joining == Joining::Rows && !output.place.shape.empty())
-      output.place.shape.front() *= executor.program().evaluationParts;
+    evaluations.push_back(evaluationOf(executor.program(), one, fit()));
+  }
+  lastOutputs = evalOutputs();
   settings.learningRate = program.optimizer.learningRate;
   reset(seed);
 }
@@ -120,13 +146,11 @@ void Instance::feedBatch(Feed &feed, size_t batch, size_t rows) {
   feed.feeders[batch].write(executor, std::span(feed.rows).first(rows));
 }
 
-void Instance::requireHeld(const Feed &feed) const {
-  if (!fitting)
-    return;
+Extents Instance::extentsOf(const Feed &feed) const {
   std::map<std::string, Shape> sizes;
   for (const auto &[name, array] : feed.samples.byInput)
     sizes[name] = array.shape;
-  shapes.requireHeld(shapes.extentsOf(sizes));
+  return shapes.extentsOf(sizes);
 }
 
 size_t Instance::shapeFor(std::span<const HostArray> arrays) const {
@@ -177,21 +201,31 @@ void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const
   if (outputs.size() != places.size())
     throw Error::badInput(
         concat("expected buffers for ", places.size(), " outputs, found ", outputs.size()));
-  takeArrays(evaluation, arrays, RowCount::Fixed);
-  requireHeld(evaluation);
-  for (size_t part = 0; part < evaluation.feeders.size(); ++part) {
-    feedBatch(evaluation, part, evaluation.rows.size());
-    executor.run(evaluation.graph);
+  takeArrays(evaluations.front().feed, arrays, RowCount::Fixed);
+  const Extents needed = extentsOf(evaluations.front().feed);
+  const size_t chosen = shapes.smallestWithRoom(program().batch, needed);
+  Evaluation &evaluation = evaluations[chosen];
+  lastOutputs = evaluation.outputs;
+  for (size_t i = 0; fitting && i < lastOutputs.size(); ++i)
+    lastOutputs[i].place.shape = shapes.evaluatedOf(i, chosen, needed);
+  joinRows(lastOutputs, fitting ? program().partsOf(chosen) : 1);
+  Feed &feed = evaluation.feed;
+  for (auto &[name, array] : feed.samples.byInput) // to each of which a feeder refers
+    array = evaluations.front().feed.samples.byInput.at(name);
+  for (size_t part = 0; part < feed.feeders.size(); ++part) {
+    feedBatch(feed, part, feed.rows.size());
+    executor.run(feed.graph);
     for (size_t i = 0; i < places.size(); ++i)
       if (outputs[i])
-        takeOutput(i, part, outputs[i]);
+        takeOutput(evaluation, i, part, outputs[i]);
   }
 }
 
 Metrics Instance::measure(std::span<const HostArray> arrays) {
   Feed &feed = trainings.front();
   takeArrays(feed, arrays, RowCount::Any);
-  requireHeld(feed);
+  if (fitting) // rows are not cut, whatever counts in them
+    shapes.requireHeld(extentsOf(feed));
   checkTargets(program(), feed.samples);
   const int64_t rows = rowsOf(feed);
   if (rows == 0)
@@ -199,20 +233,34 @@ Metrics Instance::measure(std::span<const HostArray> arrays) {
   return Evaluator(executor, feed.samples, NonFinite::Allowed).run(allRows(rows));
 }
 
-void Instance::takeOutput(size_t index, size_t part, void *rowMajor) {
-  const GraphOutput &output = graph(evaluation).outputs[index];
-  const int64_t count = elementCount(output.place.shape);
-  const auto bytes = static_cast<size_t>(count * sizeOf(output.place.dtype));
-  const size_t parts = evaluation.feeders.size();
-  if (parts == 1 || output.joining == Joining::Rows)
-    return executor.readTensor(output.place, static_cast<char *>(rowMajor) + part * bytes);
-  std::vector<uint64_t> stored((bytes + 7) / 8);
+void Instance::takeOutput(const Evaluation &evaluation, size_t index, size_t part, void *rowMajor) {
+  const GraphOutput &output = graph(evaluation.feed).outputs[index];
+  const Shape &whole = output.place.shape;
+  const size_t parts = evaluation.feed.feeders.size();
+  const bool isRows = parts == 1 || output.joining == Joining::Rows;
+  Shape box = lastOutputs[index].place.shape;
+  if (output.joining == Joining::Rows && !box.empty())
+    box.front() /= static_cast<int64_t>(parts);
+  const Bytes width = sizeOf(output.place.dtype);
+  char *to = static_cast<char *>(rowMajor) +
+             (isRows ? static_cast<Bytes>(part) * elementCount(box) * width : 0);
+  if (isRows && box == whole)
+    return executor.readTensor(output.place, to);
+  stored.resize(static_cast<size_t>(elementCount(whole) * width + 7) / 8);
   executor.readTensor(output.place, stored.data());
+  if (!isRows)
+    addPart(output, index, part, parts);
+  if (isRows || part + 1 == parts)
+    copyBox(reinterpret_cast<const char *>(stored.data()), whole, box, width, to);
+}
+
+void Instance::addPart(const GraphOutput &output, size_t index, size_t part, size_t parts) {
+  const int64_t count = elementCount(output.place.shape);
   std::vector<double> values(static_cast<size_t>(count));
   toDoubles(output.place.dtype, reinterpret_cast<const char *>(stored.data()), values.data(),
             count);
   if (part == 0)
-    partSums.resize(evaluationOutputs.size());
+    partSums.resize(lastOutputs.size());
   std::vector<double> &sums = partSums[index];
   if (part == 0)
     sums.assign(values.size(), 0);
@@ -224,7 +272,7 @@ void Instance::takeOutput(size_t index, size_t part, void *rowMajor) {
     for (double &sum : sums)
       sum /= static_cast<double>(parts);
   convertElements(elementTypeOf(DType::F64), reinterpret_cast<const char *>(sums.data()),
-                  output.place.dtype, static_cast<char *>(rowMajor), count);
+                  output.place.dtype, reinterpret_cast<char *>(stored.data()), count);
 }
 
 void Instance::readStepOutput(size_t index, void *rowMajor) const {

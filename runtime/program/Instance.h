@@ -40,11 +40,15 @@ public:
 
   /// Of the largest shape, where a step has several.
   const std::vector<const GraphInput *> &stepInputs() const { return training().inputs; }
-  const std::vector<const GraphInput *> &evalInputs() const { return evaluation.inputs; }
+  const std::vector<const GraphInput *> &evalInputs() const {
+    return evaluations.front().feed.inputs;
+  }
   /// Of the shape of the last step.
   const std::vector<GraphOutput> &stepOutputs() const { return graph(trainings[shape]).outputs; }
-  /// Of a whole batch, in whatever parts it is evaluated.
-  const std::vector<GraphOutput> &evalOutputs() const { return evaluationOutputs; }
+  /// Of a whole batch, in whatever parts it is evaluated; of several shapes that of the largest.
+  const std::vector<GraphOutput> &evalOutputs() const { return evaluations.front().outputs; }
+  /// What the last evaluation gave: of several shapes as large as its arrays were, before the first as evalOutputs().
+  const std::vector<GraphOutput> &evaluated() const { return lastOutputs; }
 
   /// Copies a batch in, trains on it and returns its loss. `arrays` are in the order of
   /// stepInputs(). Of several shapes the smallest that holds the batch is taken, which is padded to it: with labels that do not count,
@@ -52,7 +56,8 @@ public:
   /// before then.
   double step(std::span<const HostArray> arrays);
 
-  /// Runs the evaluation graph on a batch and copies each output to its row-major buffer, if given.
+  /// Runs the evaluation on a batch and copies each output to its row-major buffer, if given, which has room for that of evalOutputs(). Of
+  /// several shapes it runs in the smallest that holds the batch, and in dimensions that follow its sizes an output has those of the batch.
   void evaluate(std::span<const HostArray> arrays, std::span<void *const> outputs);
 
   /// Loss and accuracy of the evaluation graph on any number of samples, as the executable measures
@@ -106,22 +111,32 @@ private:
   size_t shapeFor(std::span<const HostArray> arrays) const;
   /// Checks the arrays of a call and notes them.
   void takeArrays(Feed &feed, std::span<const HostArray> arrays, RowCount count);
-  /// Throws Error(BadInput) where no shape holds the arrays of the last call, which an evaluation would cut.
-  void requireHeld(const Feed &feed) const;
+  /// What the arrays of the last call need in each axis of the shapes.
+  Extents extentsOf(const Feed &feed) const;
   /// Brings so many rows of the arrays in, those of batch number `batch`.
   void feedBatch(Feed &feed, size_t batch, size_t rows);
   /// Of the arrays of the call at hand.
   static int64_t rowsOf(const Feed &feed);
-  /// Copies output `index` of the evaluation of a part to its place among those of a batch.
-  void takeOutput(size_t index, size_t part, void *rowMajor);
+  /// The evaluation in a shape.
+  struct Evaluation {
+    Feed feed;
+    std::vector<GraphOutput> outputs; ///< of a whole batch
+  };
+  static Evaluation evaluationOf(const Program &program, size_t shape, const Fitting *fitting);
+  /// Copies output `index` of the evaluation of a part to its place among those of a batch, `lastOutputs`.
+  void takeOutput(const Evaluation &evaluation, size_t index, size_t part, void *rowMajor);
+  /// Adds what `stored` has of output `index` to that of the parts before, and leaves there, after the last, what they are together.
+  void addPart(const GraphOutput &output, size_t index, size_t part, size_t parts);
 
   mutable Executor executor;            ///< reading is a call of the device, too
   const std::optional<Fitting> fitting; ///< where a step has several shapes
   const ShapeChoice shapes;
-  std::vector<Feed> trainings; ///< by shape
-  Feed evaluation;
+  std::vector<Feed> trainings;         ///< by shape
+  std::vector<Evaluation> evaluations; ///< by shape
   size_t shape = 0;
-  std::vector<GraphOutput> evaluationOutputs;
+  std::vector<GraphOutput> lastOutputs;
+  std::vector<uint64_t>
+      stored; ///< an output of a part in row-major order, 8-byte words for alignment
   std::vector<std::vector<double>> partSums; ///< by output, of the parts so far; rows have none
   TrainingStep trainingStep;
   StepSettings settings;

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/format/PlanReport.h"
 #include "runtime/program/Samples.h"
 
 #include <algorithm>
@@ -142,6 +143,14 @@ size_t ShapeChoice::smallestFor(int64_t rows, const Extents &needed) const {
                                rows, "; the batches are fixed when the model is compiled"));
 }
 
+size_t ShapeChoice::smallestWithRoom(int64_t rows, const Extents &needed) const {
+  requireHeld(needed);
+  size_t shape = program.shapeCount() - 1;
+  while (shape > 0 && (!holds(shape, needed) || program.batchOf(shape) < rows))
+    --shape;
+  return shape;
+}
+
 Extents ShapeChoice::extentsOf(const std::map<std::string, Shape> &arrays) const {
   Extents needed;
   for (const Axis &axis : axes) {
@@ -155,6 +164,24 @@ Extents ShapeChoice::extentsOf(const std::map<std::string, Shape> &arrays) const
   return needed;
 }
 
+Shape ShapeChoice::evaluatedOf(size_t output, size_t shape, const Extents &needed) const {
+  std::vector<const Shape *> places; // by shape
+  for (size_t one = 0; one < program.shapeCount(); ++one) {
+    const auto &outputs = program.graphs[graphIndex(program, GraphRole::Eval, one)].outputs;
+    if (output >= outputs.size())
+      throw Error::badInput("the shapes of the program's evaluation have different outputs");
+    places.push_back(&outputs[output].place.shape);
+  }
+  Shape sizes = *places[shape];
+  for (size_t dim = 0; dim < sizes.size(); ++dim)
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (std::ranges::equal(places, axes[i].extents, [&](const Shape *place, int64_t extent) {
+            return dim < place->size() && (*place)[dim] == extent;
+          }))
+        sizes[dim] = needed[i];
+  return sizes;
+}
+
 std::vector<Extents> ShapeChoice::extentsOfRows(const Samples &samples) const {
   std::vector<Extents> rows(static_cast<size_t>(samples.rowCount), Extents(axes.size(), 1));
   std::vector<double> values;
@@ -163,8 +190,12 @@ std::vector<Extents> ShapeChoice::extentsOfRows(const Samples &samples) const {
     for (const auto &[input, dim] : axes[i].dims) {
       const auto ignored = ignoredLabelOf(program, *input);
       const Array &array = samples.byInput.at(input->name);
-      if ((!ignored && !isMask(*input)) || array.shape.size() != input->place.shape.size() ||
-          samples.whole.contains(input->name))
+      if (array.shape.size() != input->place.shape.size() || samples.whole.contains(input->name))
+        continue;
+      if (!ignored && input->role == InputRole::Target) // whose every number counts
+        for (Extents &row : rows)
+          row[i] = std::max(row[i], array.shape[dim]);
+      if (!ignored && !isMask(*input))
         continue;
       isCounted = true;
       for (size_t row = 0; row < rows.size(); ++row) {
@@ -193,6 +224,14 @@ std::vector<Extents> ShapeChoice::extentsOfRows(const Samples &samples) const {
 void requireShapes(const Program &program, const Samples &samples) {
   if (!program.shapes.empty())
     (void)ShapeChoice(program).extentsOfRows(samples);
+}
+
+std::string countsText(const Program &program, std::span<const int64_t> counts) {
+  std::string text;
+  for (size_t shape = 0; shape < program.shapes.size(); ++shape)
+    append(text, text.empty() ? "batches: " : ", ", groupDigits(counts[shape]), " in ",
+           program.shapes[shape].name);
+  return text;
 }
 
 } // namespace stow

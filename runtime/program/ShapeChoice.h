@@ -50,16 +50,24 @@ public:
   /// rows than every shape and must not be filled up.
   size_t smallestFor(int64_t rows, const Extents &needed) const;
 
+  /// The smallest shape for at most so many rows of these extents, whatever is filled up: of an evaluation, whose rows are counted one by
+  /// one. Throws Error(BadInput) where none holds them.
+  size_t smallestWithRoom(int64_t rows, const Extents &needed) const;
+
   /// What arrays of these sizes need, by input.
   Extents extentsOf(const std::map<std::string, Shape> &arrays) const;
 
   /// What each row needs: up to the last position that a label or a mask counts. Labels are those of a loss over classes, masks are
-  /// inputs whose name contains "mask"; in a dimension that has neither, a row needs all that the array has. Throws Error(BadInput)
-  /// naming the first row that no shape holds.
+  /// inputs whose name contains "mask"; in a dimension that has neither, and in one of targets that all count, a row needs all that the
+  /// array has. Throws Error(BadInput) naming the first row that no shape holds.
   std::vector<Extents> extentsOfRows(const Samples &samples) const;
 
   /// The more of both.
   static void include(Extents &needed, const Extents &others);
+
+  /// The sizes that output number `output` of the evaluation in a shape has for arrays of the extents `needed`: in a dimension that
+  /// follows from shape to shape an axis, what the arrays need of it. Throws Error(BadInput) where a shape has no such output.
+  Shape evaluatedOf(size_t output, size_t shape, const Extents &needed) const;
 
 private:
   /// Dimensions that are alike in every shape.
@@ -75,7 +83,10 @@ private:
   std::vector<Axis> axes;
 };
 
-/// Throws Error(BadInput) naming the first row that no shape of the program holds; an evaluation runs in the largest.
+/// Throws Error(BadInput) naming the first row that no shape of the program holds.
 void requireShapes(const Program &program, const Samples &samples);
+
+/// How many batches ran in each shape, "batches: 3 in sequence=512, 8 in sequence=128"; empty for one shape.
+std::string countsText(const Program &program, std::span<const int64_t> counts);
 
 } // namespace stow

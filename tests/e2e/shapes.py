@@ -45,11 +45,11 @@ def require(holds: bool, what: object) -> None:
         raise SystemExit(f"failed: {what}")
 
 
-def build(path: Path, embedded: bool = False) -> None:
+def build(path: Path, embedded: bool = False, words: int = VOCABULARY) -> None:
     """`embedded`: tokens are the vectors that a table would give."""
     draw = np.random.default_rng(0)
-    weights = {"table": draw.standard_normal((VOCABULARY, WIDTH)), "w1": draw.standard_normal((WIDTH, 16)) / 4, "b1": np.zeros(16),
-               "w2": draw.standard_normal((16, VOCABULARY)) / 4, "b2": np.zeros(VOCABULARY)}  # fmt: skip
+    weights = {"table": draw.standard_normal((words, WIDTH)), "w1": draw.standard_normal((WIDTH, 16)) / 4, "b1": np.zeros(16),
+               "w2": draw.standard_normal((16, words)) / 4, "b2": np.zeros(words)}  # fmt: skip
     constants = [numpy_helper.from_array(w.astype(np.float32), n) for n, w in weights.items()]
     constants += [numpy_helper.from_array(np.array(1), "axis"), numpy_helper.from_array(np.array([2]), "last")]
     nodes = [
@@ -65,7 +65,7 @@ def build(path: Path, embedded: bool = False) -> None:
         helper.make_node("Add", ["o", "b2"], ["logits"], "/fc2/Add"),
     ]
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"]) for name in ("tokens", "attention_mask")]
-    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "sequence", VOCABULARY])]
+    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "sequence", words])]
     if embedded:
         constants = [constant for constant in constants if constant.name != "table"]
         inputs[0] = helper.make_tensor_value_info("tokens", TensorProto.FLOAT, ["batch", "sequence", WIDTH])
@@ -226,14 +226,17 @@ def plans(work: Path, stowage: Path, model: Path) -> None:
             f"the arena is the largest shape's: {plan['arena_bytes']}, {alone['arena_bytes']}")  # fmt: skip
     require(plan["step_seconds"] == alone["step_seconds"] == plan["shapes"][0]["step_seconds"], "the time is that of the largest")
     names = [(graph["name"], graph.get("shape")) for graph in plan["graphs"]]
-    require(names == [("train", None), ("eval", None), ("train", "sequence=16"), ("train", "sequence=8")], names)
+    require(names == [(name, shape) for shape in (None, "sequence=16", "sequence=8") for name in ("train", "eval")], names)
 
     def state(graph: dict) -> dict:
         kept = ("parameter", "optimizer")
         return {buffer["name"]: (buffer["offset"], buffer["size"]) for buffer in graph["buffers"] if buffer["kind"] in kept}
 
     for graph in plan["graphs"][2:]:
-        require(state(graph) == state(plan), f"state lies elsewhere in {graph['shape']}")
+        kept = state(plan)
+        if graph["name"] == "eval":
+            kept = {name: place for name, place in kept.items() if name in state(graph)}
+        require(state(graph) == kept != {}, f"state lies elsewhere in {graph['name']} of {graph['shape']}")
         end = max(buffer["offset"] + buffer["size"] for buffer in graph["buffers"])
         require(end <= plan["arena_bytes"], f"{graph['shape']} leaves the arena: {end}")
     worst = [note for note in plan["notes"] if note.startswith("worst.npz")]
@@ -242,6 +245,8 @@ def plans(work: Path, stowage: Path, model: Path) -> None:
                           "worst.npz: 3 of 6 rows need sequence=8, the longest first: rows 5 (7), 2 (6), 0 (5)"], worst)  # fmt: skip
     text = run(stowage, "plan", model, *FLAGS, *shapes)
     require("ms per step" in text and "  sequence=16 " in text, text)
+    for shape in ("", "@sequence=16", "@sequence=8"):
+        require(f"  eval{shape}: " in text, f"the plan states eval{shape}: {text}")
     # A budget holds for all.
     budget = alone["lower_bound_bytes"] * 9 // 10
     tight = json.loads(run(stowage, "plan", model, *FLAGS, *shapes, f"--memory-budget={budget}", "--format=json"))
@@ -288,12 +293,53 @@ def short_batches(work: Path, stowage: Path, model: Path, together: Path) -> Non
 
 
 def evaluations(work: Path, stowage: Path, model: Path, together: Path) -> None:
-    """Evaluation runs in the largest shape, whatever the arrays' width is."""
-    wide, narrow, weights = work / "wide.npz", work / "narrow.npz", work / "short.safetensors"
-    data(wide, [3, 8, 5, 2, 7], LONGEST)
-    data(narrow, [3, 8, 5, 2, 7], 8)
-    said = [run(together, "eval", f"--data={samples}", f"--weights={weights}").splitlines()[0] for samples in (wide, narrow)]
-    require(said[0] == said[1] and "5 rows" in said[0] and "of 25)" in said[0], said)
+    """Each batch is evaluated in the smallest shape that holds it, to what the largest gives, whatever the arrays' width is."""
+    wide, narrow, mixed, weights = (work / name for name in ("wide.npz", "narrow.npz", "mixed.npz", "short.safetensors"))
+    lengths = [3, 8, 5, 2, 30, 1, 2, 3, 9, 16, 4, 4, 7]
+    data(wide, lengths[:4] + lengths[-1:], LONGEST)
+    data(narrow, lengths[:4] + lengths[-1:], 8)
+    data(mixed, lengths, LONGEST)
+    alone = work / "alone_largest"
+    run(stowage, "compile", model, "-o", alone, *FLAGS, f"--batch={BATCH}", f"--shapes=sequence:{LONGEST}")
+    for samples, count, counts in ((wide, 5, (0, 0, 2)), (narrow, 5, (0, 0, 2)), (mixed, 13, (1, 1, 2))):
+        evaluating = ["eval", f"--data={samples}", f"--weights={weights}"]
+        found, expected = run(together, *evaluating).splitlines(), run(alone, *evaluating if samples != narrow else
+                                                                       ["eval", f"--data={wide}", f"--weights={weights}"]).splitlines()
+        require(found[0] == expected[0] and f"{count} rows" in found[0], f"{found[0]} is not {expected[0]}")
+        said = ", ".join(f"{batches} in sequence={shape}" for batches, shape in zip(counts, SHAPES))
+        require(found[1] == f"batches: {said}", found)
+        require(not any(line.startswith("batches:") for line in expected), expected)
+        profile = work / "evaluated.json"
+        require(run(together, *evaluating, f"--profile={profile}").startswith(found[0]), "a profile changes nothing")
+        graphs = [(graph["graph"], graph["steps"]) for graph in profiled(profile)]
+        ran = [("eval" if shape == LONGEST else f"eval@sequence={shape}") for batches, shape in zip(counts, SHAPES) if batches]
+        require([name for name, _ in graphs] == ran[::-1], graphs)
+
+
+def profiled(path: Path) -> "list[dict]":
+    """The graphs of a profile, of which one alone is the whole."""
+    profile = json.loads(path.read_text())
+    return profile.get("graphs", [profile])
+
+
+def evaluation_in_parts(work: Path, stowage: Path) -> None:
+    """Under a budget that has no room for the evaluation of a whole batch, each shape has parts of its own, and gives the same."""
+    samples, model, weights, batch = work / "mixed.npz", work / "words.onnx", work / "words.safetensors", 16
+    build(model, words=512)
+    data(work / "many.npz", [3, 8, 5, 2] * 4, LONGEST)
+    compiling = [stowage, "compile", model, *FLAGS, "--loss-chunks=16", f"--batch={batch}", f"--shapes=sequence:{LONGEST},16,8"]
+    whole, parts = work / "evaluated_whole", work / "evaluated_in_parts"
+    run(*compiling, "-o", whole)
+    run(*compiling, "-o", parts, "--memory-budget=30%")
+    run(whole, "train", f"--data={work / 'many.npz'}", "--epochs=1", f"--save={weights}")
+    plan = json.loads(run(stowage, "inspect", parts, "--format=json"))
+    notes = [note.split(" samples")[0] for note in plan["notes"] if "evaluation runs on" in note]
+    require(notes == ["evaluation runs on 2 of 16", "in sequence=16: evaluation runs on 4 of 16", "in sequence=8: evaluation runs on 8 of 16"],
+            plan["notes"])  # fmt: skip
+    found, expected = (run(program, "eval", f"--data={samples}", f"--weights={weights}").splitlines() for program in (parts, whole))
+    require(found[0].split(",")[1:] == expected[0].split(",")[1:], f"{found[0]} is not {expected[0]}")
+    loss = [float(lines[0].split(",")[0].split()[-1]) for lines in (found, expected)]
+    require(abs(loss[0] - loss[1]) < 1e-6 * loss[1] and found[1] == expected[1], f"{found} is not {expected}")
 
 
 def on_gpu(work: Path, stowage: Path, model: Path, simulated: Path) -> None:
@@ -312,6 +358,12 @@ def on_gpu(work: Path, stowage: Path, model: Path, simulated: Path) -> None:
         require(np.allclose(np.array(found, float), expected, rtol=3e-3 if name == "bf16" else 1e-5, atol=0), f"{name}: {found} are not {expected}")
         require("4 in sequence=32, 4 in sequence=8" in run(gpu, "train", f"--data={samples}", "--no-shuffle", "--epochs=2"), f"{name}: each in its shape")
         require(losses(gpu, samples, "--epochs=2", "--poison") == found, f"{name}: other losses with --poison")
+        weights = work / f"{name}.safetensors"
+        run(gpu, "train", f"--data={samples}", "--epochs=1", f"--save={weights}")
+        evaluated = [run(program, "eval", f"--data={samples}", f"--weights={weights}").splitlines()[:2] for program in (gpu, host)]
+        require(all(lines[1] == evaluated[0][1] and "in sequence=8" in lines[1] for lines in evaluated), f"{name}: {evaluated}")
+        ours, theirs = (float(lines[0].split(",")[0].split()[-1]) for lines in evaluated)
+        require(abs(ours - theirs) < (3e-3 if name == "bf16" else 1e-5) * theirs, f"{name}: evaluated otherwise: {evaluated}")
         if name == "f32":
             run(*compiling, "-o", tight, *target, "--memory-budget=90%")
             require(losses(tight, samples, "--epochs=2", "--poison") == found, f"{name}: other losses under a budget")
@@ -358,6 +410,7 @@ def main() -> None:
     together = same_bits(args.work, args.stowage, model)
     short_batches(args.work, args.stowage, model, together)
     evaluations(args.work, args.stowage, model, together)
+    evaluation_in_parts(args.work, args.stowage)
     precisions(args.work, args.stowage, model)
     accumulation(args.work, args.stowage, model)
     profiles(args.work, args.stowage, model, together)

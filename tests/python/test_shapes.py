@@ -96,6 +96,17 @@ class Shapes(unittest.TestCase):
         with torch.no_grad():
             expected = sum(module(**widened(batch, LONGEST)).loss.item() for batch in loader) / len(loader)
         self.assertAlmostEqual(step.evaluate(loader)["loss"], expected, delta=1e-5)
+        # Outputs are as large as the batch, whatever the shape, and those of the batch in the largest shape.
+        for batch in loader:
+            with torch.no_grad():
+                logits = module(**batch, use_cache=False).logits
+            length = logits.shape[1]
+            found, wide = (next(output for output in step.eval(given) if output.dim() == 3) for given in (batch, widened(batch, LONGEST)))
+            self.assertEqual(found.shape, logits.shape)
+            self.assertEqual(wide.shape[1], LONGEST)
+            torch.testing.assert_close(found, wide[:, :length], rtol=0, atol=1e-6)
+            kept = batch["attention_mask"].bool()
+            torch.testing.assert_close(found[kept], logits[kept], rtol=1e-5, atol=1e-5)
         records = step.fit(loader, epochs=2, quiet=True)
         self.assertLess(records[1]["loss"], records[0]["loss"])
 

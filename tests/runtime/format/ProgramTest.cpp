@@ -214,6 +214,9 @@ Program makeProgramOfShapes() {
   small.shape = "batch=2";
   small.inputs[1].padding = -100;
   program.graphs.push_back(small);
+  GraphProgram evaluation = program.graphs[1];
+  evaluation.shape = "batch=2";
+  program.graphs.push_back(evaluation);
   return program;
 }
 
@@ -234,10 +237,28 @@ TEST(ProgramTest, JsonHoldsShapes) {
   EXPECT_FALSE(read.graphs[0].inputs[1].padding);
   EXPECT_EQ(stepGraphIndex(read), 0u);
   EXPECT_EQ(stepGraphIndex(read, 0, 1), 2u);
-  EXPECT_THROW(graphIndex(read, GraphRole::Eval, 1), Error) << "evaluation is of the first alone";
+  EXPECT_EQ(graphIndex(read, GraphRole::Eval), 1u);
+  EXPECT_EQ(graphIndex(read, GraphRole::Eval, 1), 3u);
+  EXPECT_EQ(read.graphs[3].name(), "eval@batch=2");
 }
 
-// Tests that a program whose shapes lack a step, or name one twice, is refused.
+// Tests that each shape evaluates a batch in parts of its own.
+TEST(ProgramTest, JsonHoldsThePartsOfEachShape) {
+  Program program = makeProgramOfShapes();
+  EXPECT_THAT(toJson(program), testing::Not(HasSubstr("evaluation_parts")));
+  program.evaluationParts = program.shapes[0].evaluationParts = 4;
+  program.shapes[1].evaluationParts = 2;
+  const std::string text = toJson(program);
+  const Program read = programFromJson(text);
+  EXPECT_EQ(toJson(read), text);
+  EXPECT_EQ(read.samplesPerEvaluation(), 1);
+  EXPECT_EQ(read.partsOf(1), 2);
+  EXPECT_EQ(read.samplesPerEvaluation(1), 1);
+  program.shapes[1].evaluationParts = 3;
+  EXPECT_THROW(programFromJson(toJson(program)), Error) << "2 samples in 3 parts";
+}
+
+// Tests that a program whose shapes lack a step or an evaluation, or name one twice, is refused.
 TEST(ProgramTest, JsonShapesHaveSteps) {
   auto refused = [&](auto change) -> std::string {
     Program program = makeProgramOfShapes();
@@ -249,10 +270,12 @@ TEST(ProgramTest, JsonShapesHaveSteps) {
     }
     return "no error";
   };
-  EXPECT_EQ(refused([](Program &p) { p.graphs.pop_back(); }),
+  EXPECT_EQ(refused([](Program &p) { p.graphs.erase(p.graphs.begin() + 2); }),
             "program: shapes: no graph trains in 'batch=2'");
-  EXPECT_EQ(refused([](Program &p) { p.graphs.push_back(p.graphs.back()); }),
-            "program: graphs: graphs 2 and 3 are both of role 'train@batch=2'");
+  EXPECT_EQ(refused([](Program &p) { p.graphs.pop_back(); }),
+            "program: shapes: no graph evaluates in 'batch=2'");
+  EXPECT_EQ(refused([](Program &p) { p.graphs.push_back(p.graphs[2]); }),
+            "program: graphs: graphs 2 and 4 are both of role 'train@batch=2'");
   EXPECT_EQ(refused([](Program &p) { p.shapes[1].batch = 5; }),
             "program: shapes: expected a batch of 1 to 4, that of the largest, for 'batch=2', "
             "found 5");

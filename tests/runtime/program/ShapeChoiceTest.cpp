@@ -32,6 +32,15 @@ Program makeProgram() {
     graph.inputs[2].padding = -100;
     graph.inputs.push_back({"scale", InputRole::Data, {0, DType::F32, {sizes[shape][0], 3}, {}}});
   }
+  for (size_t shape = 0; shape < 3; ++shape) {
+    GraphProgram evaluation = program.graphs[shape];
+    evaluation.role = GraphRole::Eval;
+    const int64_t rows = sizes[shape][0], positions = sizes[shape][1];
+    evaluation.outputs = {{"logits", {0, DType::F32, {rows, positions, 9}, {}}},
+                          {"pairs", {0, DType::F32, {rows, positions * positions}, {}}},
+                          {"loss", {0, DType::F32, {}, {}}}};
+    program.graphs.push_back(evaluation);
+  }
   return program;
 }
 
@@ -100,6 +109,44 @@ TEST(ShapeChoiceTest, FillsUpWhereThatIsRight) {
   EXPECT_EQ(stepsPerEpoch(program, 9), 3);
   program.fillsBatches = false;
   EXPECT_EQ(stepsPerEpoch(program, 9), 2);
+}
+
+TEST(ShapeChoiceTest, EvaluationTakesTheSmallestWithRoom) {
+  const Program program = makeProgram();
+  const ShapeChoice shapes(program);
+  EXPECT_EQ(shapes.smallestWithRoom(4, {5}), 0u);
+  EXPECT_EQ(shapes.smallestWithRoom(1, {5}), 0u);
+  EXPECT_EQ(shapes.smallestWithRoom(4, {4}), 1u);
+  EXPECT_EQ(shapes.smallestWithRoom(3, {4}), 1u);
+  EXPECT_EQ(shapes.smallestWithRoom(1, {2}), 2u);
+  EXPECT_THAT(errorOf([&] { shapes.smallestWithRoom(1, {9}); }),
+              HasSubstr("no shape of the program holds 9"));
+  EXPECT_EQ(
+      countsText(program, std::vector<int64_t>{1, 0, 1200}),
+      "batches: 1 in batch=4,sequence=8, 0 in batch=4,sequence=4, 1,200 in batch=2,sequence=4");
+  EXPECT_EQ(countsText(Program(), std::vector<int64_t>{1}), "");
+}
+
+TEST(ShapeChoiceTest, OutputsFollowTheAxesOfInputs) {
+  const Program program = makeProgram();
+  const ShapeChoice shapes(program);
+  EXPECT_THAT(shapes.evaluatedOf(0, 0, {5}), ElementsAre(4, 5, 9));
+  EXPECT_THAT(shapes.evaluatedOf(0, 1, {3}), ElementsAre(4, 3, 9));
+  EXPECT_THAT(shapes.evaluatedOf(0, 2, {3}), ElementsAre(2, 3, 9));
+  EXPECT_THAT(shapes.evaluatedOf(1, 1, {3}), ElementsAre(4, 16)) << "that of the shape";
+  EXPECT_THAT(shapes.evaluatedOf(2, 1, {3}), ElementsAre());
+  EXPECT_THAT(errorOf([&] { shapes.evaluatedOf(3, 0, {3}); }), HasSubstr("different outputs"));
+}
+
+TEST(ShapeChoiceTest, TargetsThatAllCountAreNotCut) {
+  Program program = makeProgram();
+  program.loss = parseLoss("mse");
+  for (GraphProgram &graph : program.graphs)
+    graph.inputs.push_back({"y", InputRole::Target, graph.inputs[0].place});
+  Rows rows = makeRows();
+  rows.add("y", {3, 6}, std::vector<int64_t>(18, 1));
+  EXPECT_THAT(ShapeChoice(program).extentsOfRows(rows.samples),
+              ElementsAre(ElementsAre(6), ElementsAre(6), ElementsAre(6)));
 }
 
 TEST(ShapeChoiceTest, RowsEndWhereNoLabelAndNoMaskCounts) {
