@@ -233,10 +233,14 @@ std::string Profile::ofCopies(size_t rows) const {
   }
   if (planned && planned->copies)
     text +=
-        format("  planned: %.4f ms of waiting beside %.4f ms that are hidden; %.1f %% more time "
-               "in all, and no plan in this memory takes less than %.1f %%\n",
+        format("  planned: %.4f ms of waiting beside %.4f ms that are hidden; %.1f %% more time in "
+               "all",
                1e3 * planned->copies->exposedSeconds, 1e3 * planned->copies->hiddenSeconds,
-               100 * plan->extraTimeFraction, 100 * plan->extraTimeBound);
+               100 * plan->extraTimeFraction) +
+        (plan->extraTimeBound > 0 ? format(", and no plan in this memory takes less than %.1f %%",
+                                           100 * plan->extraTimeBound)
+                                  : "") +
+        "\n";
   std::vector<const Copy *> order;
   for (const Copy &copy : copies)
     order.push_back(&copy);

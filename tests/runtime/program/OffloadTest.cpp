@@ -138,6 +138,35 @@ TEST_F(OffloadTest, StepsWithStateAwayDoNotAllocate) {
   EXPECT_EQ(last, first);
 }
 
+// Tests that a step which fetches frozen state twice, beside whatever else travels, has the losses of one with all of it in the
+// arena, and calls the allocator no more often; and that evaluations fetch it.
+TEST_F(OffloadTest, StepsThatFetchFrozenStateDoNotAllocate) {
+  trained(makeTinyModel({}), {});
+  const std::string expected = readFile(log);
+  for (bool others : {false, true}) {
+    program = makeTinyModel({.travels = others, .hasStateAway = others, .hasFrozenAway = true});
+    program.slowFolder = folder.path();
+    for (const std::string how :
+         {"--quiet", "--poison", "--check=early-copies", "--check=late-copies"}) {
+      trained(program, {how});
+      EXPECT_EQ(readFile(log), expected) << how;
+    }
+    const Result evaluated = run(program, {"eval", "--data=" + digits, "--weights=" + weights});
+    EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+    EXPECT_EQ(run(makeTinyModel({}), {"eval", "--data=" + digits, "--weights=" + weights})
+                  .out.substr(0, 40),
+              evaluated.out.substr(0, 40));
+    if (!allocationsAreCounted())
+      continue;
+    int64_t first = 0, last = 0;
+    afterTinyStep = [&](int64_t step) { (step == 1 ? first : last) = allocationsSoFar().calls; };
+    EXPECT_EQ(train(program, {"--steps=40", "--quiet", "--log=" + log}).code, 0);
+    EXPECT_GT(first, 0);
+    EXPECT_EQ(last, first);
+    afterTinyStep = nullptr;
+  }
+}
+
 // Tests that the folder of the run goes before the program's, and that the run says what has travelled.
 TEST_F(OffloadTest, SaysWhatHasTravelled) {
   program.slowFolder = "/nonexistent";

@@ -223,6 +223,38 @@ void sendMomentum(Program &program, const Operand &v) {
   state->place.offset = slowBeginOf(program.plan.arenaBytes) + slowOffset;
 }
 
+/// The sizes lie behind that. They are fetched in front of the first command, again behind the loss, and never sent.
+void fetchSizes(Program &program, const Operand &sizes) {
+  const Bytes slowOffset = program.slowBytes;
+  program.slowBytes += kSlowAlignment;
+  for (GraphProgram &graph : program.graphs) {
+    std::vector<Command> &commands = graph.commands;
+    auto number = static_cast<int64_t>(std::ranges::count_if(commands, [](const Command &command) {
+      return command.op == CommandOp::CopyOut || command.op == CommandOp::CopyIn;
+    }));
+    auto fetchBefore = [&](auto place) {
+      Command copy;
+      copy.op = CommandOp::CopyIn;
+      copy.kind = nameOf(copy.op);
+      copy.name = "the sizes";
+      copy.operands = {sizes};
+      copy.ints["copy"] = {number++};
+      copy.ints["slow_offset"] = {slowOffset};
+      place = commands.insert(place, copy);
+      copy.op = CommandOp::AwaitCopy;
+      copy.kind = nameOf(copy.op);
+      copy.ints.erase("slow_offset");
+      commands.insert(place + 1, copy);
+    };
+    if (graph.role == GraphRole::Train)
+      fetchBefore(std::ranges::find(commands, "update", &Command::name));
+    fetchBefore(commands.begin());
+  }
+  auto state = std::ranges::find(program.state, "sizes", &StateTensor::name);
+  state->kind = BufferKind::Frozen;
+  state->place.offset = slowBeginOf(program.plan.arenaBytes) + slowOffset;
+}
+
 /// The model's sizes, as constants of the executable.
 const Sizes *constantSizes(const TinyOptions &options) {
   static Sizes sizes;
@@ -298,16 +330,19 @@ Program makeTinyModel(const TinyOptions &options) {
   plan.arenaBytes = arena.size();
   if (options.hasStateAway)
     sendMomentum(program, v);
+  if (options.hasFrozenAway)
+    fetchSizes(program, shape);
   plan.persistentBytes = persistent;
   plan.lowerBoundBytes = arena.size();
   plan.status = "optimal";
   plan.outsideArenaBytes = 64 << 20;
-  std::vector<std::string> steps;
-  for (const Command &command : program.graphs[0].commands)
-    steps.push_back(command.op == CommandOp::Kernel ? command.name
-                                                    : std::string(nameOf(command.op)));
-  plan.graphs = {arena.plan(GraphRole::Train, steps),
-                 arena.plan(GraphRole::Eval, {"matmul", "matmul", "loss"})};
+  for (const GraphProgram &graph : program.graphs) {
+    std::vector<std::string> steps;
+    for (const Command &command : graph.commands)
+      steps.push_back(command.op == CommandOp::Kernel ? command.name
+                                                      : std::string(nameOf(command.op)));
+    plan.graphs.push_back(arena.plan(graph.role, steps));
+  }
   plan.livePeakBytes = plan.graphs[0].livePeakBytes;
   return program;
 }

@@ -24,6 +24,9 @@ struct TinyOptions {
       false; ///< batch and gradient go to slow memory, in no folder, and back before the update
   bool hasStateAway =
       false; ///< the momentum lies in slow memory, in no folder, and is fetched for the update
+  bool hasFrozenAway =
+      false; ///< what no step changes, the sizes, lies there, and is fetched for the forward, again for the update, and in
+             ///< evaluations
 };
 
 Program makeTinyModel(const TinyOptions &options);
