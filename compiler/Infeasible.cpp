@@ -233,7 +233,7 @@ std::vector<Remedy> inChunks(ModelSteps &steps, const ModelStep &step, const Pla
 }
 
 /// No plan of the step in which values travel to slow memory takes less, as far as its schedule problem tells: what its largest op
-/// reads and writes, or its evaluation takes. Where joins are placed anew for every order it is an estimate.
+/// reads and writes, or its evaluation takes. Where joins are placed anew for every order it is an estimate, and is said to be one.
 Bytes leastWithCopies(const schedule::Problem &problem, const Plan &plan) {
   const schedule::Graph graph(problem);
   schedule::CutBound cuts(graph);
@@ -249,15 +249,16 @@ Bytes leastWithCopies(const schedule::Problem &problem, const Plan &plan) {
 
 /// Slow memory for values, priced by the bound alone: a plan with it would take a measured disk and as long as this one took. Nothing
 /// where it gains less than a hundredth.
-std::optional<Remedy> valuesInSlowMemory(const schedule::Problem &problem, const Plan &plan,
-                                         Bytes budget) {
-  const Bytes least = leastWithCopies(problem, plan), gain = plan.arenaBytes - least;
+std::optional<Remedy> valuesInSlowMemory(BudgetPlanner &planner, const Plan &plan, Bytes budget) {
+  const Bytes least = leastWithCopies(planner.problem(), plan), gain = plan.arenaBytes - least;
   if (gain * 100 < plan.arenaBytes)
     return std::nullopt;
   return Remedy{
       gain,
-      absl::StrCat("values that travel to a disk and back: --offload=FOLDER (at most: the "
-                   "bound of such plans is ",
+      absl::StrCat("values that travel to a disk and back: --offload=FOLDER (",
+                   planner.placesJoinsAnew()
+                       ? "an estimate, since joins are placed anew: such plans take about "
+                       : "at most: the bound of such plans is ",
                    formatBytesExact(least),
                    least <= budget ? ", within the budget" : ", above the budget", ")"),
       Changes::Nothing};
@@ -300,7 +301,7 @@ std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &pla
     list.push_back(std::move(*narrow));
   const bool hasSlowMemory = whyNot(options.target, Feature::SlowMemory).empty();
   if (hasSlowMemory && !options.offload.isAsked())
-    if (auto values = valuesInSlowMemory(step.planner().problem(), plan, budget))
+    if (auto values = valuesInSlowMemory(step.planner(), plan, budget))
       list.push_back(std::move(*values));
   if (hasSlowMemory && options.offload.statePercent == 0 && options.shapes.empty())
     if (auto state = stateInSlowMemory(plan))

@@ -137,6 +137,7 @@ public:
   }
 
   const schedule::Problem &problem() const { return last.problem; }
+  bool placesJoinsAnew() { return last.placesJoinsAnew(); }
 
 private:
   static StepChoice copyOf(const StepChoice &choice) { return BudgetPlanner::copyOf(choice); }
@@ -296,6 +297,8 @@ StepChoice BudgetPlanner::within(const Allowance &allowance) { return impl->with
 std::string BudgetPlanner::evaluationObstacle(Bytes budget) {
   return impl->whole().evaluationObstacle(budget);
 }
+bool BudgetPlanner::placesJoinsAnew() { return impl->whole().placesJoinsAnew(); }
+
 Bytes BudgetPlanner::lowerBound() {
   return impl->leastOf([](StepPlanner &step) { return step.lowerBound(); });
 }

@@ -77,6 +77,9 @@ public:
   /// or can.
   std::string evaluationObstacle(Bytes budget);
 
+  /// Whether joins and slices are placed anew for every order: `problem`, which has those of one order, then bounds no other.
+  bool placesJoinsAnew();
+
   /// No order, with any number of recomputations and whatever lies inside what, has a smaller
   /// arena.
   Bytes lowerBound();

@@ -42,6 +42,9 @@ public:
 
   Bytes lowerBound();
 
+  /// Whether joins and slices are placed anew for every order, so that bounds are those of the relaxed problem.
+  bool placesJoinsAnew() { return &bounds() == relaxedPlanner.get(); }
+
   schedule::Cost timeBound(Bytes budget);
 
   double extraTimeBound(Bytes budget);
