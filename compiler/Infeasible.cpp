@@ -303,7 +303,7 @@ std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &pla
   if (hasSlowMemory && !options.offload.isAsked())
     if (auto values = valuesInSlowMemory(step.planner(), plan, budget))
       list.push_back(std::move(*values));
-  if (hasSlowMemory && options.offload.statePercent == 0 && options.shapes.empty())
+  if (hasSlowMemory && options.offload.statePercent == 0)
     if (auto state = stateInSlowMemory(plan))
       list.push_back(std::move(*state));
   if (inF32 && *inF32 < plan.arenaBytes)

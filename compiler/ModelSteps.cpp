@@ -174,7 +174,10 @@ ModelSteps::Family ModelSteps::prepareFamily(const StepVariant &largest) {
     finishStep(*step, options, *family.backend);
     family.modules.push_back(std::move(step));
   }
-  shareState(llvm::map_to_vector(family.modules, [](auto &module) { return *module; }));
+  const auto steps = llvm::map_to_vector(family.modules, [](auto &module) { return *module; });
+  shareState(steps);
+  if (largest.awayPercent.value_or(0) > 0)
+    sendStates(steps, *largest.awayPercent, options);
   return family;
 }
 

@@ -572,9 +572,6 @@ void finishOptions(CompileOptions &options) {
   if (options.threads == 0)
     options.threads = std::max(1u, std::thread::hardware_concurrency());
   checkOffload(options.offload, options.target, options.profile == "run");
-  if (options.offload.statePercent != 0 && !options.shapes.empty())
-    throw Error::badInput("--offload-state fetches state in a step of one shape; leave it or "
-                          "--shapes out");
 }
 
 } // namespace stow

@@ -15,6 +15,7 @@
 #include "passes/layout/Passes.h"
 #include "passes/memory/GatherUpdates.h"
 #include "passes/memory/Passes.h"
+#include "passes/memory/SendStates.h"
 #include "passes/microbatch/Passes.h"
 #include "passes/plan/Stages.h"
 #include "passes/precision/Passes.h"
@@ -301,22 +302,23 @@ std::string whyNothingTravels(const std::string &kinds) {
                                                                       : optimizer + "; " + frozen);
 }
 
-/// Lets so much of the state lie in slow memory. Throws Error(BadInput) where that has no room for it.
-void sendStates(ModuleOp module, int64_t percent, const CompileOptions &options) {
-  SendStatesPassOptions send;
-  send.percent = percent;
-  send.kinds = options.offload.stateKinds;
-  runStage(module, "order",
-           [&](PassManager &manager) { manager.addPass(createSendStatesPass(send)); });
+} // namespace
+
+void sendStates(ArrayRef<ModuleOp> steps, int64_t percent, const CompileOptions &options) {
+  sendStates(steps, percent, options.offload.stateKinds);
+  for (ModuleOp step : steps)
+    if (failed(verify(step)))
+      throw Error::internal("the step whose state travels is broken");
+  ModuleOp largest = steps.front(); // whose graphs hold all of the state
   Bytes needed = 0;
   llvm::DenseSet<Attribute> known; // names: of several graphs
-  for (auto graph : module.getOps<func::FuncOp>())
+  for (auto graph : largest.getOps<func::FuncOp>())
     for (BlockArgument argument : graph.getArguments())
       if (RankedTensorType type = slowStateOf(argument);
           type && known.insert(graph.getArgAttr(argument.getArgNumber(), kNameAttr)).second)
         needed += alignUp(storedBytesOf(type), kSlowAlignment);
   if (needed == 0 && options.offload.statePercent == 100)
-    addNote(module, whyNothingTravels(options.offload.stateKinds));
+    addNote(largest, whyNothingTravels(options.offload.stateKinds));
   const std::optional<SlowMemory> slow = slowMemoryOf(options.offload);
   if (slow && needed > slow->capacity)
     throw Error::badInput(absl::StrCat("--offload-state: the state takes ",
@@ -324,8 +326,6 @@ void sendStates(ModuleOp module, int64_t percent, const CompileOptions &options)
                                        formatBytesExact(slow->capacity),
                                        "; name a folder with more room, or leave it out"));
 }
-
-} // namespace
 
 OwningOpRef<ModuleOp> modelOf(MLIRContext &context, const CompileOptions &options,
                               const StepVariant &variant, const Backend &backend, StageTimer &timer,
@@ -355,7 +355,7 @@ void makeStep(ModuleOp model, const CompileOptions &options, const StepVariant &
   timer.start("order");
   finishStep(model, options, backend);
   if (variant.awayPercent.value_or(0) > 0)
-    sendStates(model, *variant.awayPercent, options);
+    sendStates(ArrayRef(model), *variant.awayPercent, options);
 }
 
 void finishStep(ModuleOp step, const CompileOptions &options, const Backend &backend) {

@@ -55,6 +55,11 @@ void addKernels(mlir::ModuleOp step, const Target &target);
 /// From the step form to what BudgetPlanner takes.
 void finishStep(mlir::ModuleOp step, const CompileOptions &options, const Backend &backend);
 
+/// Lets so much of the state lie in slow memory, in steps over one state, the largest first. Throws Error(BadInput) where that has no room
+/// for it.
+void sendStates(llvm::ArrayRef<mlir::ModuleOp> steps, int64_t percent,
+                const CompileOptions &options);
+
 /// The model form of a variant, as it is read; `tensors` is filled in. It depends on the variant's shape and samples alone. Throws Error
 /// after diagnostics.
 mlir::OwningOpRef<mlir::ModuleOp> modelOf(mlir::MLIRContext &context, const CompileOptions &options,

@@ -133,6 +133,30 @@ void send(const Use &use) {
   setTypes(graph);
 }
 
+bool isOfKinds(std::optional<ArgumentKind> kind, StringRef kinds) {
+  return (kind == ArgumentKind::Optimizer && kinds != "frozen") ||
+         (kind == ArgumentKind::Frozen && kinds != "optimizer");
+}
+
+/// Of the kinds that are asked for, by name.
+llvm::MapVector<Attribute, State> stateOf(ArrayRef<ModuleOp> steps, StringRef kinds) {
+  llvm::MapVector<Attribute, State> states;
+  for (ModuleOp step : steps)
+    for (auto graph : step.getOps<func::FuncOp>())
+      for (BlockArgument argument : graph.getArguments()) {
+        const auto kind = kindOfArgument(graph, argument.getArgNumber());
+        if (!isOfKinds(kind, kinds))
+          continue;
+        State &state = states[graph.getArgAttr(argument.getArgNumber(), kNameAttr)];
+        state.bytes = storedBytesOf(argument.getType());
+        if (auto use = useOf(graph, argument, *kind))
+          state.uses.push_back(*use);
+        else
+          state.mayTravel = false;
+      }
+  return states;
+}
+
 //===-- --stow-send-states -------------------------------------------------------------------===//
 
 struct SendStatesPass : impl::SendStatesPassBase<SendStatesPass> {
@@ -148,49 +172,28 @@ struct SendStatesPass : impl::SendStatesPassBase<SendStatesPass> {
                                  << "\"; expected optimizer, frozen or all";
       return signalPassFailure();
     }
-    llvm::MapVector<Attribute, State> states = stateOfModule();
-    states.remove_if([](const auto &known) { return !known.second.mayTravel; });
-    Bytes all = 0, taken = 0;
-    for (const auto &[name, state] : states)
-      all += state.bytes;
-    auto ordered = states.takeVector();
-    llvm::stable_sort(ordered,
-                      [](const auto &a, const auto &b) { return a.second.bytes > b.second.bytes; });
-    for (const auto &[name, state] : ordered) {
-      if (static_cast<double>(taken) * 100 >=
-          static_cast<double>(all) * static_cast<double>(percent))
-        break;
-      taken += state.bytes;
-      llvm::for_each(state.uses, send);
-    }
-  }
-
-private:
-  bool isOfKinds(std::optional<ArgumentKind> kind) const {
-    return (kind == ArgumentKind::Optimizer && kinds != "frozen") ||
-           (kind == ArgumentKind::Frozen && kinds != "optimizer");
-  }
-
-  /// Of the kinds that are asked for, by name.
-  llvm::MapVector<Attribute, State> stateOfModule() {
-    llvm::MapVector<Attribute, State> states;
-    for (auto graph : getOperation().getOps<func::FuncOp>())
-      for (BlockArgument argument : graph.getArguments()) {
-        const auto kind = kindOfArgument(graph, argument.getArgNumber());
-        if (!isOfKinds(kind))
-          continue;
-        State &state = states[graph.getArgAttr(argument.getArgNumber(), kNameAttr)];
-        state.bytes = storedBytesOf(argument.getType());
-        if (auto use = useOf(graph, argument, *kind))
-          state.uses.push_back(*use);
-        else
-          state.mayTravel = false;
-      }
-    return states;
+    sendStates(getOperation(), percent, kinds);
   }
 };
 
 } // namespace
+
+void sendStates(ArrayRef<ModuleOp> steps, int64_t percent, StringRef kinds) {
+  llvm::MapVector<Attribute, State> states = stateOf(steps, kinds);
+  states.remove_if([](const auto &known) { return !known.second.mayTravel; });
+  Bytes all = 0, taken = 0;
+  for (const auto &[name, state] : states)
+    all += state.bytes;
+  auto ordered = states.takeVector();
+  llvm::stable_sort(ordered,
+                    [](const auto &a, const auto &b) { return a.second.bytes > b.second.bytes; });
+  for (const auto &[name, state] : ordered) {
+    if (static_cast<double>(taken) * 100 >= static_cast<double>(all) * static_cast<double>(percent))
+      break;
+    taken += state.bytes;
+    llvm::for_each(state.uses, send);
+  }
+}
 
 bool fetchFrozenLike(func::FuncOp like, func::FuncOp graph) {
   llvm::DenseMap<Attribute, Type> away;

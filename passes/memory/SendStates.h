@@ -2,8 +2,13 @@
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace stow {
+
+/// stow-send-states for steps over one state, of several shapes: what travels does so in each of them, at the same place. A tensor that
+/// may not in one of them lies in the arena. `percent`, from 0 to 100, and `kinds` as the pass has them.
+void sendStates(llvm::ArrayRef<mlir::ModuleOp> steps, int64_t percent, llvm::StringRef kinds);
 
 /// Lets the frozen arguments of `graph` lie in slow memory that do so in `like`, fetched as stow-send-states fetches them. False where one
 /// of them has another type than there, or is no frozen weight that can be fetched; the graph is of no use then.

@@ -5,6 +5,7 @@
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowIndexOps.h"
 #include "ir/StowLossOps.h"
+#include "ir/StowOffloadOps.h"
 #include "ir/StowQuantizeOps.h"
 #include "ir/StowShapeOps.h"
 #include "passes/memory/Liveness.h"
@@ -106,13 +107,17 @@ void arrangeState(func::FuncOp graph, ArrayRef<State> all) {
   (void)graph.eraseArguments(gone);
 }
 
-/// Where state lies that the graphs of `module` name.
+/// Where state lies that the graphs of `module` name, in the arena or in slow memory.
 llvm::StringMap<int64_t> statePlaces(ModuleOp module) {
   llvm::StringMap<int64_t> places;
   for (auto graph : module.getOps<func::FuncOp>())
     for (unsigned i = 0; i < graph.getNumArguments(); ++i)
       if (isStateArgument(graph, i))
-        places[nameOf(graph, i)] = graph.getArgAttrOfType<IntegerAttr>(i, kOffsetAttr).getInt();
+        places[nameOf(graph, i)] =
+            graph
+                .getArgAttrOfType<IntegerAttr>(
+                    i, slowStateOf(graph.getArgument(i)) ? kSlowOffsetAttr : kOffsetAttr)
+                .getInt();
   return places;
 }
 
