@@ -7,13 +7,15 @@ import json
 import os
 import re
 import shutil
+import warnings
 from pathlib import Path
-from typing import Any, Iterator, Optional
+from typing import Any, Iterable, Iterator, Mapping, Optional
 
 import numpy as np
 
 from . import _safetensors
 from ._library import StowageError
+from ._tool import StowageWarning, caller_level
 
 CONFIGURATION, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _WRAPPER = "base_model.model."
@@ -114,6 +116,9 @@ def _name_in(base: "dict[str, _safetensors.File]", wanted: str, path: Any) -> st
 def _merged(file: _safetensors.File, name: str, adapter: _Adapter, module: Optional[str], whole: Optional[str]) -> "Iterator[np.ndarray]":
     """The pieces of a tensor, in its type: that of the adapter in its place, and what its pair of factors adds."""
     dtype, shape = file.tensors[name][:2]
+    if dtype not in _safetensors.FLOATS:  # a counter, which is nothing but taken
+        yield adapter.file.read(whole)
+        return
     given = None if whole is None else adapter.numbers(whole)
     if given is not None and given.shape != shape:
         raise StowageError(f"{adapter.file.path}: '{whole}' is {list(given.shape)}, that of the base {list(shape)}")
@@ -158,7 +163,9 @@ def merge(base: Any, adapter: Any, output: Any) -> None:
     pairs = {_name_in(held, f"{module}.weight", base): module for module in change.pairs}
     whole = {_name_in(held, name, base): source for name, source in change.whole.items()}
     for name in (*pairs, *whole):
-        if held[name].tensors[name][0] not in _safetensors.FLOATS:
+        source = change.file.tensors[whole[name]] if name in whole else None
+        is_counter = source is not None and source[:2] == held[name].tensors[name][:2]
+        if held[name].tensors[name][0] not in _safetensors.FLOATS and not is_counter:
             raise StowageError(f"{held[name].path}: '{name}' is in {held[name].tensors[name][0]}; expected a base in {', '.join(_safetensors.FLOATS)}")
     output.mkdir(parents=True, exist_ok=True)
     for file in files:
@@ -169,18 +176,22 @@ def merge(base: Any, adapter: Any, output: Any) -> None:
 
 
 class AdapterFiles:
-    """The adapters of a step whose module is one of PEFT's."""
+    """The adapters of a step whose module is one of PEFT's, and what beside them it trains: modules that PEFT keeps whole, with their buffers, and the
+    running statistics of all others."""
 
     def __init__(self, module: Any) -> None:
         self.adapter: str = module.active_adapter
         self.configuration = module.peft_config[self.adapter]
         names = [name for name, _ in module.named_parameters(remove_duplicate=False)]
+        # Of a module that modules_to_save names PEFT asks for all that its state_dict() has.
+        names += [name for name in module.state_dict() if f".modules_to_save.{self.adapter}." in name and name not in names]
         self.saved = {name: saved for name in names if (saved := saved_name(name, self.adapter)) is not None}
 
-    def save(self, folder: Any, read: Any) -> None:
-        """`read` gives a parameter's value by its name."""
+    def save(self, folder: Any, read: Any, statistics: "Iterable[str]") -> None:
+        """`read` gives the value of a parameter, or of a buffer, by its name in the module; `statistics` are names of what training writes."""
         os.makedirs(folder, exist_ok=True)
-        tensors = {saved: read(name) for name, saved in sorted(self.saved.items())}
+        names = {**{name: name for name in statistics}, **self.saved}
+        tensors = {saved: read(name) for name, saved in sorted(names.items())}
         _safetensors.write(Path(folder) / WEIGHTS, tensors, {"format": "pt"})
         is_training = self.configuration.inference_mode
         self.configuration.inference_mode = True  # as PEFT saves it: whoever loads it does not train it unasked
@@ -189,20 +200,30 @@ class AdapterFiles:
         finally:
             self.configuration.inference_mode = is_training
 
-    def load(self, folder: Any, shapes: "dict[str, tuple[int, ...]]", write: Any) -> None:
-        """`shapes` has those of the step's state by name, `write` sets a value; nothing is written unless all fits."""
+    def load(self, folder: Any, shapes: "Mapping[str, tuple[int, ...]]", write: Any, statistics: "Iterable[str]") -> None:
+        """`shapes` has those of the module's tensors by name, `write` sets a value; nothing is written unless all fits. Statistics of modules that PEFT
+        does not keep whole are in no file of its own: they stay as they are then, with a warning."""
         _, file = _read(Path(folder))
-        missing = [saved for saved in self.saved.values() if saved not in file.tensors]
-        unknown = [name for name in file.tensors if name not in self.saved.values()]
+        own = {name: name for name in statistics if name not in self.saved}
+        absent = [name for name in own if name not in file.tensors]
+        if len(absent) == len(own):
+            own = {}
+        names = {**own, **self.saved}
+        missing = [saved for saved in names.values() if saved not in file.tensors]
+        unknown = [name for name in file.tensors if name not in names.values()]
         if missing or unknown:
             raise StowageError(f"{file.path}: this is another model's adapter: "
                                + (f"'{missing[0]}' is missing" if missing else f"'{unknown[0]}' is unknown"))  # fmt: skip
-        for name, saved in self.saved.items():
+        for name, saved in names.items():
             if file.tensors[saved][1] != shapes[name]:
                 raise StowageError(f"{file.path}: '{saved}' is {list(file.tensors[saved][1])}, that of the step {list(shapes[name])}; "
                                    "expected an adapter of the same settings")  # fmt: skip
-        for name, saved in self.saved.items():
-            write(name, _safetensors.widened(file.read(saved), file.tensors[saved][0]))
+        if absent:
+            warnings.warn(f"{file.path} has no running statistics of the base, '{absent[0]}' and {len(absent) - 1} more: the step keeps its own",
+                          StowageWarning, stacklevel=caller_level())  # fmt: skip
+        for name, saved in names.items():
+            dtype = file.tensors[saved][0]
+            write(name, _safetensors.widened(file.read(saved), dtype) if dtype in _safetensors.FLOATS else file.read(saved))
 
 
 def adapter_files(module: Any) -> Optional[AdapterFiles]:

@@ -436,20 +436,21 @@ class Step:
         Entries that no computation of the step reads, and frozen ones, which may be stored in 16 bits, keep the module's values, and are left
         out where it has none (`weights=`); BatchNorm's num_batches_tracked counts on.
         """
-        result: "dict[str, Any]" = {}
-        for name, held in self._own_names():
-            original = self._source.module_state.get(name) if self._source else None
-            if held is None:
-                result[name] = original.clone()
-                if name in self._source.counters:
-                    result[name] += self.model.step_count * self.plan.json.get("batches_per_step", 1)
-            elif original is None:
-                result[name] = self.model.read(held)
-            elif (info := self.model.state[self.model.position(held)]).kind == "frozen":
-                result[name] = original.clone()
-            else:
-                result[name] = self._tensor(self.model.read(held), info.dtype).to(original.dtype)
-        return result
+        return {name: self._value(name, held) for name, held in self._own_names()}
+
+    def _value(self, name: str, held: "Optional[str]") -> Any:
+        """Of the entry `name` of state_dict(), which the state `held` holds, if any."""
+        original = self._source.module_state.get(name) if self._source else None
+        if held is None:
+            return original + self._batches_done() if name in self._source.counters else original.clone()
+        if original is None:
+            return self.model.read(held)
+        if (info := self.model.state[self.model.position(held)]).kind == "frozen":
+            return original.clone()
+        return self._tensor(self.model.read(held), info.dtype).to(original.dtype)
+
+    def _batches_done(self) -> int:
+        return self.model.step_count * self.plan.json.get("batches_per_step", 1)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over parameters and statistics by the names of `state_dict()`. Every one must be there."""
@@ -499,12 +500,36 @@ class Step:
     def save_adapter(self, folder: Any) -> None:
         """What is trained of a module of PEFT's, as PEFT saves it: adapter_model.safetensors and adapter_config.json in `folder`, which
         PeftModel.from_pretrained and `stowage.merge` read."""
-        self._adapter_files().save(folder, self.model.read)
+        files, held = self._adapter_files(), dict(self._own_names())
+
+        def read(name: str) -> np.ndarray:
+            if held.get(name, name) is not None:
+                return self.model.read(held.get(name, name))
+            return self._value(name, None).numpy()
+
+        files.save(folder, read, self._statistics(held))
+
+    def _statistics(self, held: "Mapping[str, Optional[str]]") -> "list[str]":
+        """Of the module's names what training writes beside parameters."""
+        kinds = {tensor.name: tensor.kind for tensor in self.model.state}
+        return [name for name, its in held.items() if its is not None and kinds[its] == "statistic"]
 
     def load_adapter(self, folder: Any) -> None:
         """What `save_adapter` or PEFT wrote of an adapter of the same settings. The optimizer's state stays as it is."""
+        files, held = self._adapter_files(), dict(self._own_names())
         shapes = {tensor.name: tuple(tensor.shape) for tensor in self.model.state}
-        self._adapter_files().load(folder, shapes, self.model.write)
+        shapes = {**{name: tuple(value.shape) for name, value in self._source.module_state.items()}, **shapes}
+
+        def write(name: str, value: np.ndarray) -> None:
+            if held.get(name, name) is not None:
+                self.model.write(held.get(name, name), value)
+                return
+            import torch
+
+            counted = self._batches_done() if name in self._source.counters else 0
+            self._source.module_state[name] = torch.from_numpy(np.asarray(value - counted)).to(self._source.module_state[name].dtype)
+
+        files.load(folder, shapes, write, self._statistics(held))
 
     def close(self) -> None:
         """Gives the arena back now."""

@@ -86,6 +86,29 @@ CheckpointWriter::CheckpointWriter(Executor &executor, std::string path, What wh
       largest = std::max(largest, elementCount(tensor.place.shape) * sizeOf(tensor.place.dtype));
   }
   staging.resize(static_cast<size_t>(largest + 7) / 8);
+  if (what == What::Trained)
+    addCounters();
+}
+
+/// A normalization that PEFT keeps whole, as its modules_to_save says, has a counter among its buffers, without which PEFT refuses the
+/// file. Nothing reads it in training, so that no program has it.
+void CheckpointWriter::addCounters() {
+  const std::vector<StateTensor> &state = executor.program().state;
+  auto has = [&](const std::string &name) {
+    return std::ranges::find(state, name, &StateTensor::name) != state.end();
+  };
+  const std::string_view ending = ".running_mean";
+  for (const StateTensor &tensor : state) {
+    if (tensor.kind != BufferKind::Statistic || !tensor.name.ends_with(ending) ||
+        tensor.name.find(".modules_to_save.") == std::string::npos)
+      continue;
+    const std::string module = tensor.name.substr(0, tensor.name.size() - ending.size());
+    const std::string counter = module + ".num_batches_tracked";
+    if (!has(module + ".running_var") || has(counter))
+      continue;
+    entries.push_back({trainedName(counter), DType::I64, {}});
+    tensors.push_back(nullptr);
+  }
 }
 
 /// What says where the run stands.
@@ -118,13 +141,16 @@ void CheckpointWriter::save(const RunState &run) {
   auto metadata = what == What::Run
                       ? metadataOf(executor.program(), run)
                       : std::map<std::string, std::string>{{"format", "pt"}}; // as PEFT's
-  for (size_t i = 0; i < tensors.size(); ++i)
+  for (size_t i = 0; i < tensors.size() && tensors[i]; ++i)
     for (const std::string &other : tensors[i]->otherNames)
       metadata.emplace(what == What::Run ? other : trainedName(other), entries[i].name);
   Device &device = executor.device();
   if (std::string algorithms = device.algorithms(); what == What::Run && !algorithms.empty())
     metadata[algorithmsKey] = std::move(algorithms);
+  const int64_t batches = run.step * executor.program().batchesPerStep;
   writeSafetensors(filePath, entries, metadata, [&](size_t index, Bytes begin) {
+    if (!tensors[index])
+      return std::span(reinterpret_cast<const char *>(&batches), sizeof(batches));
     const Operand &place = tensors[index]->place;
     const Bytes rest = elementCount(place.shape) * sizeOf(place.dtype) - begin;
     if (place.layout.isRowMajor()) {

@@ -41,12 +41,15 @@ public:
   const std::string &path() const { return filePath; }
 
 private:
+  void addCounters();
+
   Executor &executor;
   std::string filePath;
   What what;
   std::vector<SafetensorsEntry> entries;
-  std::vector<const StateTensor *> tensors; ///< as entries
-  std::vector<uint64_t> staging;            ///< 8-byte words for alignment
+  std::vector<const StateTensor *>
+      tensors; ///< as entries; null, behind all others: the batches that were trained on
+  std::vector<uint64_t> staging; ///< 8-byte words for alignment
 };
 
 /// Whether a run goes on with the batch that it was saved with. State depends on none; epochs do.

@@ -3,7 +3,8 @@
 
   trained_alone.py --stowage=build/release/bin/stowage --work=DIR
 
-A network of PEFT's names: a frozen matrix with an adapter beside it, a layer that is trained whole, and a normalization's statistics.
+A network of PEFT's names: a frozen matrix with an adapter beside it, a layer that is trained whole, a normalization's statistics, and a normalization
+that is kept whole.
 """
 
 import argparse
@@ -24,10 +25,13 @@ except ImportError as error:
     sys.exit(77)
 
 BATCH, WIDTH, RANK, CLASSES = 8, 16, 2, 5
-FC, HEAD, NORM = "base_model.model.fc", "base_model.model.head", "base_model.model.norm"
+FC, HEAD, NORM, KEPT = "base_model.model.fc", "base_model.model.head", "base_model.model.norm", "base_model.model.kept"
+PARTS = ("weight", "bias", "running_mean", "running_var")
 BASE, LOW, HIGH = f"{FC}.base_layer.weight", f"{FC}.lora_A.default.weight", f"{FC}.lora_B.default.weight"
 TRAINED = {LOW: f"{FC}.lora_A.weight", HIGH: f"{FC}.lora_B.weight", f"{HEAD}.modules_to_save.default.weight": f"{HEAD}.weight",
-           **{f"{NORM}.{part}": f"{NORM}.{part}" for part in ("weight", "bias", "running_mean", "running_var")}}  # fmt: skip
+           **{f"{NORM}.{part}": f"{NORM}.{part}" for part in PARTS},
+           **{f"{KEPT}.modules_to_save.default.{part}": f"{KEPT}.{part}" for part in PARTS}}  # fmt: skip
+COUNTER = f"{KEPT}.num_batches_tracked"
 
 
 def run(*words: object, code: int = 0) -> str:
@@ -47,15 +51,16 @@ def build(path: Path, has_base: bool) -> "dict[str, np.ndarray]":
     weights = {BASE: draw.standard_normal((WIDTH, WIDTH)) / 4, LOW: draw.standard_normal((WIDTH, RANK)) / 4, HIGH: np.zeros((RANK, WIDTH)),
                f"{HEAD}.modules_to_save.default.weight": draw.standard_normal((WIDTH, CLASSES)) / 4, f"{NORM}.weight": np.ones(WIDTH),
                f"{NORM}.bias": np.zeros(WIDTH), f"{NORM}.running_mean": np.zeros(WIDTH), f"{NORM}.running_var": np.ones(WIDTH)}  # fmt: skip
+    weights |= {f"{KEPT}.modules_to_save.default.{part}": weights[f"{NORM}.{part}"] for part in PARTS}
     weights = {name: value.astype(np.float32) for name, value in weights.items()}
     nodes = [
         helper.make_node("MatMul", ["x", BASE], ["wide"], "/fc/base_layer"),
         helper.make_node("MatMul", ["x", LOW], ["low"], "/fc/lora_A"),
         helper.make_node("MatMul", ["low", HIGH], ["high"], "/fc/lora_B"),
         helper.make_node("Add", ["wide", "high"], ["sum"], "/fc/add"),
-        helper.make_node("BatchNormalization", ["sum", *(f"{NORM}.{part}" for part in ("weight", "bias", "running_mean", "running_var"))],
-                         ["normal"], "/norm"),
-        helper.make_node("Tanh", ["normal"], ["hidden"], "/act"),
+        helper.make_node("BatchNormalization", ["sum", *(f"{NORM}.{part}" for part in PARTS)], ["normal"], "/norm"),
+        helper.make_node("Tanh", ["normal"], ["bent"], "/act"),
+        helper.make_node("BatchNormalization", ["bent", *(f"{KEPT}.modules_to_save.default.{part}" for part in PARTS)], ["hidden"], "/kept"),
         helper.make_node("MatMul", ["hidden", f"{HEAD}.modules_to_save.default.weight"], ["logits"], "/head"),
     ]  # fmt: skip
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [BATCH, WIDTH])]
@@ -88,7 +93,10 @@ def main() -> None:
     require(f"saved what is trained to {alone}" in said, said)
     # Nothing but what is trained, under PEFT's names, with the values of the run.
     whole, trained = load(run_file), load(alone)
-    require(set(trained) == set(TRAINED.values()), set(trained) ^ set(TRAINED.values()))
+    require(set(trained) == {*TRAINED.values(), COUNTER}, set(trained) ^ set(TRAINED.values()))
+    # PEFT reads no module that it keeps whole without the counter of its batches.
+    require(trained[COUNTER].shape == () and trained[COUNTER].dtype == np.int64 and trained[COUNTER] == 3 * 4, trained[COUNTER])
+    require(not any("num_batches_tracked" in name for name in whole), "the state of a run has no counter")
     for name, saved in TRAINED.items():
         require(np.array_equal(whole[name], trained[saved]), name)
     require(not np.array_equal(trained[TRAINED[HIGH]], weights[HIGH]), "the adapter is trained")

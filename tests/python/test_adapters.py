@@ -8,9 +8,13 @@ import contextlib
 import copy
 import importlib.util
 import os
+import subprocess
+import tempfile
 import unittest
 from typing import Any, Callable
 
+import numpy as np
+import safetensors.torch
 import stowage
 import torch
 import torch.nn as nn
@@ -92,6 +96,16 @@ def unet() -> nn.Module:
                                           down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
                                           up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"), cross_attention_dim=32, attention_head_dim=8,
                                           norm_num_groups=8)  # fmt: skip
+
+
+class Normalized(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.fc, self.flat, self.head = nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.relu(self.flat(self.fc(torch.relu(self.norm(self.conv(x))).mean((2, 3))))))
 
 
 #: Model, adapted layers, its loss, a batch.
@@ -176,6 +190,67 @@ class Adapters(unittest.TestCase):
         torch.manual_seed(0)
         module = loss(adapted(make(), layers))
         self.beside_peft(module, batch(), copy.deepcopy(module), **options)
+
+    def test_running_statistics(self) -> None:
+        """Normalizations beside adapters: PEFT loads what the step and the executable save, statistics included, whether it keeps their modules whole or not."""
+        import peft
+
+        batch, classes = 2 * torch.randn(8, 3, 6, 6, generator=torch.Generator().manual_seed(5)) + 1, torch.arange(8) % 5
+        for kept in (["head"], ["head", "norm", "flat"]):
+            with self.subTest(kept), tempfile.TemporaryDirectory() as folder:
+                torch.manual_seed(0)
+                settings = peft.LoraConfig(r=2, lora_alpha=4, target_modules=["conv", "fc"], modules_to_save=kept, init_lora_weights=False)
+                base = Normalized()
+                ours = peft.get_peft_model(copy.deepcopy(base), settings)
+                theirs = copy.deepcopy(ours)
+                optimizer = torch.optim.SGD([parameter for parameter in theirs.parameters() if parameter.requires_grad], RATE)
+                theirs.train()
+                for _ in range(3):
+                    optimizer.zero_grad()
+                    nn.functional.cross_entropy(theirs(batch), classes).backward()
+                    optimizer.step()
+                theirs.save_pretrained(f"{folder}/theirs")
+                with torch.no_grad():
+                    expected = theirs.eval()(batch)
+                with stowage.compile(ours, batch, loss="cross-entropy", optimizer=f"sgd:lr={RATE}", threads=1, check=False) as step:
+                    for _ in range(3):
+                        step(batch, classes)
+                    step.save_adapter(f"{folder}/ours")
+                    self.same(base, f"{folder}/ours", batch, expected)
+                    safetensors.torch.save_file(base.state_dict(), f"{folder}/base.safetensors")
+                    stowage.merge(f"{folder}/base.safetensors", f"{folder}/ours", f"{folder}/merged")
+                    merged = Normalized()
+                    merged.load_state_dict(safetensors.torch.load_file(f"{folder}/merged/base.safetensors"))
+                    with torch.no_grad():
+                        torch.testing.assert_close(merged.eval()(batch), expected, rtol=1e-4, atol=1e-5)
+                    self.assertEqual(merged.norm.num_batches_tracked, 3 if "norm" in kept else 0)
+                    # And back: its own as it is, PEFT's with the statistics that are in it.
+                    learned = step.state_dict()
+                    step(batch, classes)
+                    step.load_adapter(f"{folder}/ours")
+                    for name, value in step.state_dict().items():
+                        if "num_batches_tracked" not in name or "modules_to_save" in name:  # others count on: they are in no file
+                            self.assertTrue(torch.equal(value, learned[name]), name)
+                    with contextlib.nullcontext() if "norm" in kept else self.assertWarnsRegex(stowage.StowageWarning, "has no running statistics"):
+                        step.load_adapter(f"{folder}/theirs")
+                # What an executable of the same module writes, beside PEFT's configuration.
+                ours.train()
+                stowage.export(ours, (batch,), f"{folder}/model.onnx")
+                np.savez(f"{folder}/data.npz", x=batch.numpy(), y=classes.numpy())
+                flags = ["--batch=8", "--loss=cross-entropy", f"--optimizer=sgd:lr={RATE}", "--threads=1"]
+                for command in ([stowage.find_binary(), "compile", f"{folder}/model.onnx", "-o", f"{folder}/model", *flags],
+                                [f"{folder}/model", "train", f"--data={folder}/data.npz", "--epochs=3", f"--save-trained={folder}/ours/adapter_model.safetensors"]):
+                    subprocess.run(command, check=True, capture_output=True)
+                self.same(base, f"{folder}/ours", batch, expected)
+
+    def same(self, base: nn.Module, folder: str, batch: torch.Tensor, expected: torch.Tensor) -> None:
+        import peft
+
+        loaded = peft.PeftModel.from_pretrained(copy.deepcopy(base), folder).eval()
+        with torch.no_grad():
+            torch.testing.assert_close(loaded(batch), expected, rtol=1e-4, atol=1e-5)
+        counts = [value.item() for name, value in loaded.state_dict().items() if "modules_to_save.default.num_batches_tracked" in name]
+        self.assertTrue(all(count == 3 for count in counts), counts)
 
     def test_quantized(self) -> None:
         """Over bitsandbytes' Linear4bit, whose rule Stowage's nf4 follows; embeddings and heads stay as they are."""
