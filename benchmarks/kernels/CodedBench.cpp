@@ -1,4 +1,4 @@
-// Products of few rows, in f32 and in bf16, with a matrix in nf4 and int8, whose codes they read, beside the library's products of the same
+// Products of few rows, in f32, bf16 and f16, with a matrix in nf4 and int8, whose codes they read, beside the library's products of the same
 // shape in f32 and bf16, in turns on one thread.
 //
 //   build/release/bin/CodedBench
@@ -100,23 +100,28 @@ void compare(const Shapes &s) {
       nf4(inCodes(s, Quantization::Nf4, DType::F32), copies),
       int8(inCodes(s, Quantization::Int8, DType::F32), copies),
       lowNf4(inCodes(s, Quantization::Nf4, DType::BF16), copies),
-      lowInt8(inCodes(s, Quantization::Int8, DType::BF16), copies);
-  std::vector<double> times[6];
+      lowInt8(inCodes(s, Quantization::Int8, DType::BF16), copies),
+      halfNf4(inCodes(s, Quantization::Nf4, DType::F16), copies),
+      halfInt8(inCodes(s, Quantization::Int8, DType::F16), copies);
+  constexpr size_t kinds = 8;
+  std::vector<double> times[kinds];
   for (int run = 0; run < runs; ++run)
-    for (size_t i = 0; Calls *calls : {&full, &low, &nf4, &int8, &lowNf4, &lowInt8})
+    for (size_t i = 0;
+         Calls *calls : {&full, &low, &nf4, &int8, &lowNf4, &lowInt8, &halfNf4, &halfInt8})
       times[i++].push_back(calls->milliseconds());
-  double medians[6];
-  for (int i = 0; i < 6; ++i) {
+  double medians[kinds];
+  for (size_t i = 0; i < kinds; ++i) {
     std::ranges::sort(times[i]);
     medians[i] = times[i][runs / 2];
   }
   std::printf("| %lld x %lld x %lld%s | %.3f | %.3f | %.3f | %.3f | %.2f | %.2f | %.3f | %.3f | "
-              "%.2f | %.2f |\n",
+              "%.2f | %.2f | %.3f | %.3f | %.2f | %.2f |\n",
               static_cast<long long>(s.rows), static_cast<long long>(s.columns),
               static_cast<long long>(s.depth), s.isTransposed ? ", transposed" : "", medians[0],
               medians[1], medians[2], medians[3], medians[2] / std::min(medians[0], medians[1]),
               medians[3] / std::min(medians[0], medians[1]), medians[4], medians[5],
-              medians[4] / medians[1], medians[5] / medians[1]);
+              medians[4] / medians[1], medians[5] / medians[1], medians[6], medians[7],
+              medians[6] / medians[4], medians[7] / medians[5]);
   std::fflush(stdout);
 }
 
@@ -125,8 +130,9 @@ void compare(const Shapes &s) {
 int main() {
   setThreads(1);
   std::printf("| rows x columns x contracted | f32, ms | bf16 | nf4 | int8 | nf4 by the faster of "
-              "both | int8 | nf4 times bf16, ms | int8 times bf16 | by bf16 | by bf16 |\n"
-              "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+              "both | int8 | nf4 times bf16, ms | int8 times bf16 | by bf16 | by bf16 | "
+              "nf4 times f16, ms | int8 times f16 | by that times bf16 | by that times bf16 |\n"
+              "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
   for (bool isTransposed : {true, false})
     for (auto [columns, depth] :
          {std::pair<int64_t, int64_t>{1024, 1024}, {4096, 4096}, {8192, 2048}, {2048, 8192}})

@@ -40,10 +40,10 @@ bool isChannelsLast(Value value) {
   return type.getShape()[1] > 1 && layoutOf(type) == channelsLastLayout(type.getRank());
 }
 
-/// Loops read codes for few rows of f32 or bf16, all row-major.
+/// Loops read codes for few rows of f32, bf16 or f16, all row-major.
 bool readsCodes(CodedMatmulOp product) {
   const Type element = tensorType(product.getY()).getElementType();
-  if (!element.isF32() && !element.isBF16())
+  if (!element.isF32() && !element.isBF16() && !element.isF16())
     return false;
   for (Value value : {Value(product.getA()), Value(product.getY())})
     if (const RankedTensorType type = tensorType(value);

@@ -30,7 +30,7 @@ def ReadCodesPass : Pass<"stow-read-codes", "::mlir::ModuleOp"> {
   let summary = "Let products of few rows read the codes of quantized weights";
   let description = [{
     What: a matrix product whose right factor a dequantize computes for it alone becomes a coded_matmul, which reads the
-    codes, where the target has a call for it (`Target::libraryCall`): few rows, all row-major, in f32 or bf16. A bias becomes an addition behind it. The
+    codes, where the target has a call for it (`Target::libraryCall`): few rows, all row-major, in f32, bf16 or f16. A bias becomes an addition behind it. The
     numbers take no memory then, and their way there and back no time.
 
     Requires: the step form with layouts, before stow-fuse-elementwise.

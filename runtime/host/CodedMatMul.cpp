@@ -5,19 +5,18 @@
 
 namespace stow::host {
 
-/// In bf16 what multiplies is widened first, and what comes out narrowed behind: a few rows, in the call's scratch.
-static void runInBf16(const FewRows &product, Quantization scheme,
+/// In 16 bits what multiplies is widened first, and what comes out narrowed behind: a few rows, in the call's scratch.
+static void runNarrow(DType type, const FewRows &product, Quantization scheme,
                       const std::vector<char *> &addresses, char *scratch, int64_t threads) {
   const auto *x = reinterpret_cast<const uint16_t *>(addresses[0]);
   auto *y = reinterpret_cast<uint16_t *>(addresses[2]);
   auto *wide = reinterpret_cast<float *>(scratch);
   const int64_t factors = product.rows * product.depth, results = product.rows * product.columns;
   float *sums = wide + factors;
-  for (int64_t i = 0; i < factors; ++i)
-    wide[i] = widenBf16(x[i]);
-  multiplyCodes(product, scheme, wide, addresses[1], sums, threads, Rounding::Bf16);
-  for (int64_t i = 0; i < results; ++i)
-    y[i] = narrowBf16(sums[i]);
+  widen(type, x, wide, factors);
+  multiplyCodes(product, scheme, wide, addresses[1], sums, threads,
+                type == DType::BF16 ? Rounding::Bf16 : Rounding::F16);
+  narrow(type, sums, y, results);
 }
 
 Preparation prepareCodedMatMul(const Command &command, const std::vector<bool> &anyLayout) {
@@ -27,8 +26,8 @@ Preparation prepareCodedMatMul(const Command &command, const std::vector<bool> &
   if (scheme < 0 || scheme > static_cast<int64_t>(Quantization::Int8))
     call.fail("its scheme is none");
   const DType type = call.operand(0).dtype;
-  if (type != DType::F32 && type != DType::BF16)
-    call.fail(call.describe(0) + " must be in f32 or bf16");
+  if (type != DType::F32 && type != DType::BF16 && type != DType::F16)
+    call.fail(call.describe(0) + " must be in f32, bf16 or f16");
   for (size_t i = 0; i < command.operands.size(); ++i)
     if (call.operand(i).dtype != (i == 1 ? DType::U8 : type) ||
         !call.operand(i).layout.isRowMajor())
@@ -46,13 +45,15 @@ Preparation prepareCodedMatMul(const Command &command, const std::vector<bool> &
   std::vector<Argument> arguments;
   for (size_t i = 0; i < command.operands.size(); ++i)
     arguments.push_back({i, 0, descOf(call.operand(i).dtype, call.shape(i), {}), {}});
-  if (type == DType::BF16) {
+  if (type != DType::F32) {
     const Bytes scratch =
         product.rows * (product.depth + product.columns) * static_cast<Bytes>(sizeof(float));
     auto run = [=](const std::vector<char *> &addresses, char *floats, int64_t threads) {
-      runInBf16(product, given, addresses, floats, threads);
+      runNarrow(type, product, given, addresses, floats, threads);
     };
-    return {{}, arguments, Loops{"stow_codes_bf16", scratch, run}};
+    return {{},
+            arguments,
+            Loops{type == DType::BF16 ? "stow_codes_bf16" : "stow_codes_f16", scratch, run}};
   }
   auto run = [=](const std::vector<char *> &addresses, char *, int64_t threads) {
     multiplyCodes(product, given, reinterpret_cast<const float *>(addresses[0]), addresses[1],

@@ -12,7 +12,7 @@
 // Convolutions of images smaller than their windows run in loops as well (TapLoops.h), with weights in
 // blocks of 8 inputs by 8 outputs, products of f32 that have few rows or contract few elements
 // (SkinnyProduct.h), and small ones that the library has more scratch for, with its bits (PanelProduct.h).
-// So do, in loops alone, products of few rows of f32 or bf16 with codes (CodedProduct.h).
+// So do, in loops alone, products of few rows of f32, bf16 or f16 with codes (CodedProduct.h).
 // Attention does altogether (AttentionLoops.h), on tensors in any order and with gaps.
 //
 // Tensors may be f32 or of one 16-bit type, bf16 or f16, in any mix, biases included; vectors of

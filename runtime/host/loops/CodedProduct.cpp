@@ -164,10 +164,42 @@ template <typename V> STOW_INLINE void roundAll(float *numbers, int64_t count) {
   }
 }
 
+/// The same of narrowF16, there and back by the processor's own conversions where it has them.
+void roundF16Plain(float *numbers, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    numbers[i] = widenF16(narrowF16(numbers[i]));
+}
+#if defined(__x86_64__)
+__attribute__((target("avx2,f16c"))) void roundF16Avx2(float *numbers, int64_t count) {
+  for (int64_t i = 0; i < count; i += 8)
+    _mm256_storeu_ps(numbers + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(numbers + i),
+                                                                  _MM_FROUND_TO_NEAREST_INT)));
+}
+#endif
+
 #define STOW_FOR(name, target, V)                                                                  \
   target void round##name(float *numbers, int64_t count) { roundAll<V>(numbers, count); }
 STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 #undef STOW_FOR
+
+using RoundFn = void (*)(float *numbers, int64_t count);
+
+/// Null where nothing is rounded.
+RoundFn roundFn(Rounding rounding) {
+  switch (rounding) {
+  case Rounding::None:
+    return nullptr;
+  case Rounding::Bf16:
+    return STOW_FOR_INSTRUCTIONS(round);
+  case Rounding::F16:
+#if defined(__x86_64__)
+    return usesAvx2() ? roundF16Avx2 : roundF16Plain;
+#else
+    return roundF16Plain;
+#endif
+  }
+  return nullptr;
+}
 
 /// Elements [first, first + count). Codes `ahead` elements further are asked for, as they are read soon.
 using DecodeFn = void (*)(const Blocks &, int64_t first, int64_t count, int64_t ahead, float *to);
@@ -179,8 +211,7 @@ class CodedRows {
 public:
   CodedRows(const FewRows &product, Quantization scheme, const char *stored, Rounding rounding)
       : blocks(scheme, product.columns * product.depth, stored), decode(decodeFn()),
-        round(rounding == Rounding::Bf16 ? STOW_FOR_INSTRUCTIONS(round) : nullptr),
-        pitch(product.isTransposed ? product.depth : product.columns),
+        round(roundFn(rounding)), pitch(product.isTransposed ? product.depth : product.columns),
         ahead(product.isTransposed ? dotDepth : stripRows * product.columns) {}
 
   /// Elements [begin, begin + count) of a row, in `tile`. What is read next is the rest of the row or, of strips, the same part of
@@ -195,7 +226,7 @@ public:
 private:
   const Blocks blocks;
   const DecodeFn decode;
-  void (*const round)(float *, int64_t); ///< null: numbers multiply as they are
+  const RoundFn round; ///< null: numbers multiply as they are
   const int64_t pitch, ahead;
 };
 

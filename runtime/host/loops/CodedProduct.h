@@ -28,6 +28,7 @@ bool takesCodes(const FewRows &product);
 enum class Rounding : uint8_t {
   None,
   Bf16, ///< to the nearest, ties to even: as a step in bf16 stores them
+  F16,  ///< likewise
 };
 
 /// `stored` has the bytes of w.

@@ -66,14 +66,35 @@ TEST_P(CodedProductTest, GivesTheBitsOfRoundedFloats) {
       expected(static_cast<size_t>(p.rows * p.columns));
   dequantize(scheme, stored.data(), w);
   const std::vector<float> exact = w;
-  for (float &number : w)
-    number = widenBf16(narrowBf16(number));
-  EXPECT_NE(w, exact);
-  multiplyFloats(p, x.data(), w.data(), expected.data(), 1);
-  for (int64_t threads : {1, 3}) {
-    std::vector<float> y(expected.size(), NAN);
-    multiplyCodes(p, scheme, x.data(), stored.data(), y.data(), threads, Rounding::Bf16);
-    EXPECT_EQ(y, expected) << threads;
+  for (Rounding rounding : {Rounding::Bf16, Rounding::F16}) {
+    for (size_t i = 0; i < w.size(); ++i)
+      w[i] = rounding == Rounding::Bf16 ? widenBf16(narrowBf16(exact[i]))
+                                        : widenF16(narrowF16(exact[i]));
+    EXPECT_NE(w, exact);
+    multiplyFloats(p, x.data(), w.data(), expected.data(), 1);
+    for (int64_t threads : {1, 3}) {
+      std::vector<float> y(expected.size(), NAN);
+      multiplyCodes(p, scheme, x.data(), stored.data(), y.data(), threads, rounding);
+      EXPECT_EQ(y, expected) << threads;
+    }
+  }
+}
+
+// Tests what f16 has that bf16 has not: numbers that become subnormal, 0 or infinite, as narrowF16 has them.
+TEST(CodedProduct, RoundsAllOfF16) {
+  const FewRows p = {1, 64, 1, false};
+  const std::vector<float> one = {1};
+  for (float size : {3e-8f, 3e-6f, 1e-4f, 1.0f, 2e5f}) {
+    std::vector<float> numbers = draw(p.columns, 3), w(numbers.size()), y(numbers.size());
+    for (float &number : numbers)
+      number *= size;
+    std::vector<char> stored(static_cast<size_t>(partsOf(Quantization::Int8, p.columns).size));
+    quantize(Quantization::Int8, numbers, stored.data());
+    dequantize(Quantization::Int8, stored.data(), w);
+    for (float &number : w)
+      number = widenF16(narrowF16(number));
+    multiplyCodes(p, Quantization::Int8, one.data(), stored.data(), y.data(), 1, Rounding::F16);
+    EXPECT_EQ(y, w) << size;
   }
 }
 
@@ -105,7 +126,7 @@ std::vector<Case> cases() {
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, CodedProductTest, testing::ValuesIn(cases()));
 
-TEST(CodedProduct, InBf16IsACallWithScratch) {
+void isACallWithScratch(DType type) {
   const FewRows p = {3, 128, 70, false};
   const int64_t elements = p.columns * p.depth;
   const Bytes packed = partsOf(Quantization::Nf4, elements).size;
@@ -114,9 +135,9 @@ TEST(CodedProduct, InBf16IsACallWithScratch) {
   command.name = "product";
   command.ints = {{"scheme", {static_cast<int64_t>(Quantization::Nf4)}}, {"transpose_b", {0}}};
   const Bytes codesAt = 512, yAt = alignUp(codesAt + packed, 64);
-  command.operands = {{0, DType::BF16, {p.rows, p.depth}, {}},
+  command.operands = {{0, type, {p.rows, p.depth}, {}},
                       {codesAt, DType::U8, {packed}, {}},
-                      {yAt, DType::BF16, {p.rows, p.columns}, {}}};
+                      {yAt, type, {p.rows, p.columns}, {}}};
   command.workspaceOffset = alignUp(yAt + p.rows * p.columns * 2, 64);
   command.workspaceBytes = queryLibrary(command, {}, 1).workspaceBytes;
   EXPECT_EQ(command.workspaceBytes, p.rows * (p.depth + p.columns) * 4);
@@ -128,18 +149,25 @@ TEST(CodedProduct, InBf16IsACallWithScratch) {
                      sums(static_cast<size_t>(p.rows * p.columns));
   quantize(Quantization::Nf4, draw(elements, 2), arena + codesAt);
   dequantize(Quantization::Nf4, arena + codesAt, w);
-  auto *narrow = reinterpret_cast<uint16_t *>(arena);
-  for (size_t i = 0; i < x.size(); ++i)
-    x[i] = widenBf16(narrow[i] = narrowBf16(x[i]));
-  for (float &number : w)
-    number = widenBf16(narrowBf16(number));
+  auto *stored = reinterpret_cast<uint16_t *>(arena);
+  narrow(type, x.data(), stored, std::ssize(x));
+  widen(type, stored, x.data(), std::ssize(x));
+  std::vector<uint16_t> rounded(std::max(w.size(), sums.size()));
+  narrow(type, w.data(), rounded.data(), elements);
+  widen(type, rounded.data(), w.data(), elements);
   multiplyFloats(p, x.data(), w.data(), sums.data(), 1);
   bindLibraryCall(command, arena, 1)->run();
   const auto *y = reinterpret_cast<const uint16_t *>(arena + yAt);
+  narrow(type, sums.data(), rounded.data(), std::ssize(sums));
   for (size_t i = 0; i < sums.size(); ++i)
-    ASSERT_EQ(y[i], narrowBf16(sums[i])) << i;
+    ASSERT_EQ(y[i], rounded[i]) << i;
   command.operands[2].dtype = DType::F32; // one type for both
   EXPECT_THROW(queryLibrary(command, {}, 1), Error);
+}
+
+TEST(CodedProduct, InSixteenBitsIsACallWithScratch) {
+  isACallWithScratch(DType::BF16);
+  isACallWithScratch(DType::F16);
 }
 
 TEST(CodedProduct, IsForFewRowsOfWholeBlocks) {
