@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/cuda/PerDevice.h"
 
 #include <optional>
 #include <vector>
@@ -9,25 +10,35 @@
 namespace stow::cuda {
 namespace {
 
-/// cuDNN and its handle for the device at hand, from the first convolution on.
+/// cuDNN and a handle for one device.
 struct Cudnn {
+  Cudnn() = default;
+  Cudnn(const Cudnn &) = delete;
+  Cudnn &operator=(const Cudnn &) = delete;
+  ~Cudnn() {
+    if (handle)
+      library->destroyHandle(handle);
+  }
+
   std::shared_ptr<const CudnnLibrary> library;
   void *handle = nullptr;
 };
 
-Cudnn start() {
-  Cudnn cudnn;
-  cudnn.library = CudnnLibrary::open("", "in LD_LIBRARY_PATH: this program convolves with cuDNN, "
-                                         "and the GPU's driver does not bring it");
-  if (const int status = cudnn.library->createHandle(&cudnn.handle))
-    throw Error::badInput("cuDNN " + cudnn.library->version() +
-                          " does not start on this GPU: " + cudnn.library->lastError(status));
+std::shared_ptr<const Cudnn> start() {
+  auto cudnn = std::make_shared<Cudnn>();
+  cudnn->library = CudnnLibrary::open("", "in LD_LIBRARY_PATH: this program convolves with cuDNN, "
+                                          "and the GPU's driver does not bring it");
+  if (const int status = cudnn->library->createHandle(&cudnn->handle))
+    throw Error::badInput("cuDNN " + cudnn->library->version() +
+                          " does not start on this GPU: " + cudnn->library->lastError(status));
   return cudnn;
 }
 
-const Cudnn &openCudnn() {
-  static const Cudnn cudnn = start();
-  return cudnn;
+/// For the device that is current in this thread, to which a handle belongs (cudnnCreate); there from the first convolution on that
+/// runs there.
+std::shared_ptr<const Cudnn> openCudnn() {
+  static PerDevice<const Cudnn> opened;
+  return opened.get(start);
 }
 
 std::string describe(const Engine &engine) {
@@ -40,7 +51,7 @@ std::string describe(const Engine &engine) {
 class BoundConvolution final : public LibraryCall {
 public:
   BoundConvolution(const Command &command, size_t chip, Address arena)
-      : cudnn(openCudnn()), title("command " + command.title()),
+      : opened(openCudnn()), cudnn(*opened), title("command " + command.title()),
         pack(*cudnn.library, cudnn::kVariantPack) {
     buildPlan(command, chip);
     const ConvolutionOperands at = operandsOf(command);
@@ -153,7 +164,8 @@ private:
   static constexpr const char *kNextStep =
       "; run it with the version that it was planned with, or compile the model again";
 
-  const Cudnn &cudnn;
+  const std::shared_ptr<const Cudnn> opened;
+  const Cudnn &cudnn; ///< of that
   std::string title;
   std::string about;   ///< the title, and what was planned with what
   std::string another; ///< which engine runs, and why, where it is not the planned one

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/cuda/Functions.h"
+#include "runtime/cuda/PerDevice.h"
 
 #include <dlfcn.h>
 
@@ -21,6 +22,7 @@ Library load() {
   Library library = {};
   Functions functions(file);
   functions.find(library.create, "cublasLtCreate");
+  functions.find(library.destroy, "cublasLtDestroy");
   functions.find(library.getStatusString, "cublasLtGetStatusString");
   functions.find(library.getVersion, "cublasLtGetVersion");
   functions.find(library.matmulDescCreate, "cublasLtMatmulDescCreate");
@@ -36,7 +38,6 @@ Library load() {
   functions.find(library.matmul, "cublasLtMatmul");
   if (!functions.missing.empty())
     throw Error::badInput("this machine's cuBLASLt is too old: it has no " + functions.missing);
-  library.require(library.create(&library.handle), "starting");
   return library;
 }
 
@@ -47,9 +48,19 @@ void Library::require(Status status, const std::string &what) const {
     throw Error::badInput(what + " failed in cuBLASLt: " + getStatusString(status));
 }
 
-const Library &openLibrary() {
-  static const Library library = load();
-  return library;
+std::shared_ptr<const Library> openLibrary() {
+  static const Library functions = load();
+  static PerDevice<const Library> opened;
+  return opened.get([] {
+    auto *library = new Library(functions);
+    std::shared_ptr<const Library> held(library, [](const Library *unused) {
+      if (unused->handle)
+        unused->destroy(unused->handle);
+      delete unused;
+    });
+    library->require(library->create(&library->handle), "starting");
+    return held;
+  });
 }
 
 } // namespace stow::cuda::cublaslt

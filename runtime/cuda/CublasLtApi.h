@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace stow::cuda::cublaslt {
@@ -56,6 +57,7 @@ inline constexpr uint32_t kEpilogueSumsOfA = 256, kEpilogueSumsOfB = 512;
 /// The functions, by their documented names without "cublasLt".
 struct Library {
   Status (*create)(Handle *);
+  Status (*destroy)(Handle);
   const char *(*getStatusString)(Status);
   size_t (*getVersion)();
   Status (*matmulDescCreate)(OpDesc *, int, int);
@@ -72,14 +74,15 @@ struct Library {
   Status (*matmul)(Handle, OpDesc, const void *, const void *, MatrixDesc, const void *, MatrixDesc,
                    const void *, const void *, MatrixDesc, void *, MatrixDesc, const Algorithm *,
                    void *, size_t, Stream);
-  Handle handle;
+  Handle handle; ///< for one device
 
   /// Throws Error(BadInput) naming `what` and the library's reason, unless `status` is success.
   void require(Status status, const std::string &what) const;
 };
 
-/// The library with a handle; opened at the first call. Throws Error(BadInput) where there is none or where it is too old,
-/// with the next step.
-const Library &openLibrary();
+/// The library with a handle for the device that is current in this thread, to which cuBLASLt ties it ("one cuBLASLt handle should be
+/// created for each device", cublasLtCreate): the one that others hold, or a new one, which is destroyed with its last holder, as the device's context may be.
+/// Throws Error(BadInput) where there is no library or where it is too old, with the next step.
+std::shared_ptr<const Library> openLibrary();
 
 } // namespace stow::cuda::cublaslt

@@ -223,6 +223,7 @@ void CudaDevice::release() {
     if (block.bytes)
       driver.memFreeHost(block.bytes);
   }
+  graphs.clear(); // with what libraries hold in the context
   if (module)
     driver.moduleUnload(module);
   memoryOfArena.reset();

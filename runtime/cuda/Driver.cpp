@@ -57,6 +57,7 @@ Driver load() {
   functions.find(driver.primaryCtxRetain, "cuDevicePrimaryCtxRetain");
   functions.find(driver.primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2");
   functions.find(driver.ctxSetCurrent, "cuCtxSetCurrent");
+  functions.find(driver.ctxGetDevice, "cuCtxGetDevice");
   functions.find(driver.memGetInfo, "cuMemGetInfo_v2");
   functions.find(driver.memAlloc, "cuMemAlloc_v2");
   functions.find(driver.memFree, "cuMemFree_v2");

@@ -70,6 +70,7 @@ struct Driver {
   Result (*primaryCtxRetain)(Context *, int);
   Result (*primaryCtxRelease)(int);
   Result (*ctxSetCurrent)(Context);
+  Result (*ctxGetDevice)(int *);
   Result (*memGetInfo)(size_t *, size_t *);
   Result (*memAlloc)(Address *, size_t);
   Result (*memFree)(Address);

@@ -98,7 +98,7 @@ Batch batchOf(const Operand &a, const Operand &b, const Operand &y) {
 class BoundProduct final : public LibraryCall {
 public:
   BoundProduct(const Command &command, Address arena)
-      : lt(openLibrary()), title("product of node '" + command.name + "'"),
+      : library(openLibrary()), lt(*library), title("product of node '" + command.name + "'"),
         workspace(arena + static_cast<Address>(command.workspaceOffset)),
         workspaceBytes(static_cast<size_t>(command.workspaceBytes)) {
     const ProductEpilogue epilogue = epilogueOf(command);
@@ -290,7 +290,8 @@ private:
     auxLeading = view.row;
   }
 
-  const Library &lt;
+  const std::shared_ptr<const cublaslt::Library> library;
+  const Library &lt;        ///< of that
   std::string title, words; ///< the command, and what is done to the product
   Address workspace;
   size_t workspaceBytes;

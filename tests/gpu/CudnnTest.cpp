@@ -242,6 +242,17 @@ TEST_F(CudnnStandIn, RunsEpilogues) {
     }
 }
 
+// Tests that every GPU's convolutions have a handle of its own.
+TEST_F(CudnnStandIn, HandlesOfTwoGpus) {
+  const Command command = with(commandOf({"", Forward, kRowMajor}), 0);
+  const auto convolution = bindConvolution(command, 0, arena);
+  onSecondGpu([&](Stream there) {
+    EXPECT_NO_THROW(bindConvolution(command, 0, arena)->submit(there));
+    EXPECT_THROW(convolution->submit(there), Error);
+  });
+  EXPECT_NO_THROW(convolution->submit(stream));
+}
+
 // Tests that epilogues which are none of cuDNN's are refused, and that engines are those of the whole.
 TEST_F(CudnnStandIn, EpiloguesThatAreNone) {
   const Command good =

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <thread>
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -374,6 +375,23 @@ TEST_F(StandIn, WhatACaptureForbids) {
   CUdeviceptr more;
   EXPECT_EQ(CU(cuMemAlloc)(&more, 64), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EXPECT_EQ(CU(cuStreamEndCapture)(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  // A capture of its own forbids the thread what a global one forbids all threads, unless one of the two is relaxed; and the thread ends it.
+  OK(CU(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  std::thread([&] {
+    CUcontext context;
+    OK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
+    OK(CU(cuCtxSetCurrent)(context));
+    CUdeviceptr ofOther;
+    OK(CU(cuMemAlloc)(&ofOther, 64));
+    EXPECT_EQ(CU(cuStreamEndCapture)(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+  }).join();
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  OK(CU(cuThreadExchangeStreamCaptureMode)(&mode));
+  OK(CU(cuMemAlloc)(&more, 64));
+  OK(CU(cuThreadExchangeStreamCaptureMode)(&mode));
+  EXPECT_EQ(CU(cuMemAlloc)(&more, 64), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_THAT(lastError(), HasSubstr("cuMemAlloc while a stream is being captured"));
+  EXPECT_EQ(CU(cuStreamEndCapture)(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   // A fork that is not joined.
   CUevent fork;
   OK(CU(cuEventCreate)(&fork, CU_EVENT_DISABLE_TIMING));
@@ -538,6 +556,20 @@ TEST_F(StandIn, ModulesThatDoNotLoad) {
   EXPECT_EQ(CU(cuModuleLoadDataEx)(&bad, unknown.c_str(), 2, options, values),
             CUDA_ERROR_INVALID_PTX);
   EXPECT_THAT(log, HasSubstr("the instruction frobnicate is not known"));
+  // 4,096 bytes of parameters up to PTX 8.0, 32,764 later.
+  auto withParameters = [](const char *version, size_t count) {
+    std::string ptx = std::string(".version ") + version +
+                      "\n.target sm_80\n.address_size 64\n.visible .entry many(";
+    for (size_t i = 0; i < count; ++i)
+      ptx += (i ? ", " : "") + std::string(".param .u64 p") + std::to_string(i);
+    return ptx + ")\n{\n  ret;\n}\n";
+  };
+  OK(CU(cuModuleLoadData)(&bad, withParameters("8.0", 512).c_str()));
+  EXPECT_EQ(CU(cuModuleLoadData)(&bad, withParameters("8.0", 513).c_str()), CUDA_ERROR_INVALID_PTX);
+  EXPECT_THAT(lastError(), HasSubstr("4104 bytes of parameters, PTX of version 80 takes 4096"));
+  OK(CU(cuModuleLoadData)(&bad, withParameters("8.1", 4095).c_str()));
+  EXPECT_EQ(CU(cuModuleLoadData)(&bad, withParameters("8.1", 4096).c_str()),
+            CUDA_ERROR_INVALID_PTX);
   CUfunction none;
   EXPECT_EQ(CU(cuModuleGetFunction)(&none, module, "subtract"), CUDA_ERROR_NOT_FOUND);
 }

@@ -287,6 +287,19 @@ TEST_F(ProductStandIn, SaysWhatItHasNoAlgorithmFor) {
   unsetenv("STANDIN_CUBLASLT_WITHOUT");
 }
 
+// Tests that every GPU's products have a handle of its own, which is gone with them: the context that comes next has another.
+TEST_F(ProductStandIn, HandlesOfTwoGpus) {
+  const Command command =
+      commandOf({"", ProductFunction::None, Extra::Bias, DType::F32, DType::F32});
+  const auto product = bindProduct(command, arena);
+  for (int round = 0; round < 2; ++round)
+    onSecondGpu([&](Stream there) {
+      EXPECT_NO_THROW(bindProduct(command, arena)->submit(there));
+      EXPECT_THROW(product->submit(there), Error);
+    });
+  EXPECT_NO_THROW(product->submit(stream));
+}
+
 TEST_F(ProductStandIn, RefusesWhatTheLibraryDoes) {
   Command bias = commandOf({"", ProductFunction::None, Extra::Bias, DType::BF16, DType::BF16});
   bias.operands[2].dtype = DType::F32;

@@ -8,7 +8,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <functional>
+
 namespace stow::cuda {
+
+/// Before the stand-in is opened, which reads it.
+inline const int kTwoGpus = setenv("STANDIN_DEVICES", "2", 1);
 
 class StandInArena : public testing::Test {
 protected:
@@ -47,6 +53,19 @@ protected:
     for (size_t i = 0; i < count; ++i)
       values.push_back(sim::load(bytes.data(), from.dtype, static_cast<int64_t>(i)));
     return values;
+  }
+
+  /// Runs `use` with a stream of GPU 1, whose context is current meanwhile, and gone afterwards. The stand-in has one memory.
+  void onSecondGpu(const std::function<void(Stream)> &use) {
+    Context second = nullptr;
+    Stream there = nullptr;
+    driver.require(driver.primaryCtxRetain(&second, 1), "context");
+    driver.require(driver.ctxSetCurrent(second), "context");
+    driver.require(driver.streamCreate(&there, kStreamNonBlocking), "stream");
+    use(there);
+    driver.streamDestroy(there);
+    driver.primaryCtxRelease(1);
+    driver.require(driver.ctxSetCurrent(context), "context");
   }
 
   const Driver &driver = openDriver();

@@ -107,6 +107,17 @@ template <typename Function> Function driverFunction(const char *name) {
   return reinterpret_cast<Function>(driver ? dlsym(driver, name) : nullptr);
 }
 
+CUcontext contextAtHand() {
+  auto *current = driverFunction<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
+  CUcontext context = nullptr;
+  return current && current(&context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+/// A handle is for the device that was current when it was made (cublasLtCreate: "tied to the current CUDA device").
+bool isOfThisDevice(cublasLtHandle_t handle) {
+  return handle && *reinterpret_cast<const CUcontext *>(handle) == contextAtHand();
+}
+
 /// STANDIN_CUBLASLT_ALGORITHMS=30,10,20: how long each algorithm for any product takes, in the order in which they are named; -1: it
 /// fails when it is to run.
 std::vector<double> microseconds() {
@@ -362,8 +373,15 @@ extern "C" {
 #define STANDIN __attribute__((visibility("default")))
 
 STANDIN cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
-  static int any;
-  *handle = reinterpret_cast<cublasLtHandle_t>(&any);
+  CUcontext context = contextAtHand();
+  if (!context)
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  *handle = reinterpret_cast<cublasLtHandle_t>(new CUcontext(context));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+STANDIN cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete reinterpret_cast<CUcontext *>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -466,11 +484,13 @@ STANDIN cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
 }
 
 STANDIN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
     cublasLtMatmulPreference_t preference, int requested, cublasLtMatmulHeuristicResult_t *results,
     int *count) {
   *count = 0;
+  if (!isOfThisDevice(handle))
+    return CUBLAS_STATUS_INVALID_VALUE;
   constexpr uint32_t inOtherTypes =
       CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
   if ((of(preference)->reductions & inOtherTypes) != 0)
@@ -492,16 +512,16 @@ STANDIN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
 }
 
 STANDIN cublasStatus_t cublasLtMatmul(
-    cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void *alpha, const void *a,
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void *alpha, const void *a,
     cublasLtMatrixLayout_t aDesc, const void *b, cublasLtMatrixLayout_t bDesc, const void *beta,
     const void *c, cublasLtMatrixLayout_t cDesc, void *d, cublasLtMatrixLayout_t dDesc,
     const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspaceBytes, cudaStream_t stream) {
   auto isAligned = [&](const void *place, int side) {
     return reinterpret_cast<uint64_t>(place) % algo->data[1 + side] == 0;
   };
-  if (!fits(*of(operation), *of(aDesc), *of(bDesc), *of(dDesc)) || !algo || !isAligned(a, 0) ||
-      !isAligned(b, 1) || !isAligned(c, 2) || !isAligned(d, 3) || cDesc != dDesc ||
-      reinterpret_cast<uint64_t>(workspace) % kWorkspaceAlignment != 0 ||
+  if (!isOfThisDevice(handle) || !fits(*of(operation), *of(aDesc), *of(bDesc), *of(dDesc)) ||
+      !algo || !isAligned(a, 0) || !isAligned(b, 1) || !isAligned(c, 2) || !isAligned(d, 3) ||
+      cDesc != dDesc || reinterpret_cast<uint64_t>(workspace) % kWorkspaceAlignment != 0 ||
       workspaceBytes < algo->data[0] || overlapsAux(*of(operation), *of(dDesc), d) ||
       sumsOverlap(*of(operation), *of(dDesc), *of(aDesc), a) ||
       sumsOverlap(*of(operation), *of(dDesc), *of(bDesc), b) ||

@@ -27,6 +27,7 @@ thread_local std::string lastError;
 struct Handle {
   void *stream = nullptr;
   int multiprocessors = 0;
+  void *context = nullptr; ///< of the device that it is for (cudnnCreate)
 };
 
 /// A function of the driver that this process has opened; null where it has none.
@@ -112,9 +113,17 @@ uint64_t pointerOf(const Descriptor &pack, const ConvolutionTensor &tensor) {
   throw CudnnRefusal(kBadParam, concat("the pack has no tensor ", tensor.id));
 }
 
+void *contextAtHand() {
+  auto *current = ofDriver<int(void **)>("cuCtxGetCurrent");
+  void *context = nullptr;
+  return current && current(&context) == 0 ? context : nullptr;
+}
+
 void execute(const Handle &handle, const Descriptor &plan, const Descriptor &pack) {
   if (plan.type != kExecutionPlan || !plan.isFinal || pack.type != kVariantPack || !pack.isFinal)
     throw CudnnRefusal(kBadParam, "plan or pack is not final");
+  if (handle.context != contextAtHand())
+    throw CudnnRefusal(kBadParam, "the handle is for another device than the thread's");
   if (!plan.isForHandle)
     throw CudnnRefusal(kBadParam, "the plan is for a described device, not for the one at hand");
   const auto scratch = static_cast<uint64_t>(pack.integer(kVariantPackWorkspace));
@@ -261,11 +270,10 @@ STANDIN int cudnnBackendExecute(void *handle, void *plan, void *pack) {
 
 STANDIN int cudnnCreate(void **handle) {
   return call([&] {
-    auto *current = ofDriver<int(void **)>("cuCtxGetCurrent");
-    void *context = nullptr;
-    if (!current || current(&context) != 0 || !context)
+    void *context = contextAtHand();
+    if (!context)
       throw CudnnRefusal(kNotInitialized, "there is no context of a device");
-    *handle = new Handle{nullptr, multiprocessorsAtHand().value_or(0)};
+    *handle = new Handle{nullptr, multiprocessorsAtHand().value_or(0), context};
   });
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/base/Concat.h"
 #include "tests/gpu/driver/State.h"
 
+#include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
 
@@ -229,17 +230,18 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
   return call("cuDevicePrimaryCtxRetain", Needs::Driver, [&](Driver &driver) {
     requireDevice(driver, device);
     driver.note = stow::concat("device=", device);
-    driver.primary.references++;
-    *context = &driver.primary;
+    driver.primaryOf(device).references++;
+    *context = &driver.primaryOf(device);
   });
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   return call("cuDevicePrimaryCtxRelease", Needs::Driver, [&](Driver &driver) {
     requireDevice(driver, device);
-    require(driver.primary.references > 0, "the primary context is not retained",
+    CUctx_st &context = driver.primaryOf(device);
+    require(context.references > 0, "the primary context is not retained",
             CUDA_ERROR_INVALID_CONTEXT);
-    if (--driver.primary.references == 0 && !driver.sticky)
+    if (--context.references == 0 && !driver.sticky)
       driver.finishAll();
   });
 }
@@ -252,7 +254,7 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned) {
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
   return call("cuDevicePrimaryCtxGetState", Needs::Driver, [&](Driver &driver) {
     requireDevice(driver, device);
-    *flags = 0, *active = driver.primary.references > 0;
+    *flags = 0, *active = driver.primaryOf(device).references > 0;
   });
 }
 
@@ -267,7 +269,11 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device) {
 
 CUresult cuCtxSetCurrent(CUcontext context) {
   return call("cuCtxSetCurrent", Needs::Driver, [&](Driver &driver) {
-    require(!context || (context == &driver.primary && context->references > 0),
+    require(!context || std::ranges::any_of(driver.primary,
+                                            [&](auto &each) {
+                                              return &each.second == context &&
+                                                     context->references > 0;
+                                            }),
             "the context does not exist", CUDA_ERROR_INVALID_CONTEXT);
     currentContext() = context;
   });
@@ -288,7 +294,8 @@ CUresult cuCtxPopCurrent(CUcontext *context) {
 }
 
 CUresult cuCtxGetDevice(CUdevice *device) {
-  return call("cuCtxGetDevice", Needs::Context, [&](Driver &) { *device = 0; });
+  return call("cuCtxGetDevice", Needs::Context,
+              [&](Driver &) { *device = currentContext()->device; });
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {

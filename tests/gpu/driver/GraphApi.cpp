@@ -28,6 +28,9 @@ void endCapture(Driver &driver, CUstream stream, CUgraph *graph) {
   *graph = nullptr;
   auto capture = stream->capture;
   require(capture != nullptr, "the stream is not captured", CUDA_ERROR_ILLEGAL_STATE);
+  require(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
+              capture->thread == std::this_thread::get_id(),
+          "another thread began the capture", CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
   bool unmatched = capture->origin != stream;
   bool joined = isJoined(*capture->graph, stream->capturedAfter);
   for (CUstream each : capture->streams)
@@ -137,10 +140,8 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  return call("cuThreadExchangeStreamCaptureMode", Needs::Context, [&](Driver &) {
-    thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    std::swap(current, *mode);
-  });
+  return call("cuThreadExchangeStreamCaptureMode", Needs::Context,
+              [&](Driver &) { std::swap(threadCaptureMode(), *mode); });
 }
 
 CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long) {

@@ -89,6 +89,18 @@ int versionOf(const std::string &ptx) {
   return 10 * major + minor;
 }
 
+/// Kernels take so many bytes of parameters (PTX ISA, kernel function parameters; before version 8.1 that is 4,352, of which the driver API
+/// documents 4 KiB).
+void checkParameters(const LoadedModule &loaded, int version) {
+  const uint64_t most = version >= 81 && loaded.module().target >= 70 ? 32764 : 4096;
+  for (const Function &function : loaded.module().functions)
+    if (const Kernel *kernel = loaded.kernel(function.name))
+      require(kernel->paramBytes <= most,
+              concat("the kernel ", function.name, " has ", kernel->paramBytes,
+                     " bytes of parameters, PTX of version ", version, " takes ", most),
+              CUDA_ERROR_INVALID_PTX);
+}
+
 void load(Driver &driver, CUmodule *module, const void *image) {
   std::string ptx = ptxOf(driver, image);
   // The PTX version of CUDA 12.x is 8.x, of 13.x 9.x.
@@ -103,6 +115,7 @@ void load(Driver &driver, CUmodule *module, const void *image) {
   } catch (const PtxError &error) {
     throw Refusal{CUDA_ERROR_INVALID_PTX, error.what()};
   }
+  checkParameters(*made->loaded, versionOf(ptx));
   int chip = 10 * driver.chip.major + driver.chip.minor;
   require(made->loaded->module().target <= chip,
           concat("PTX for sm_", made->loaded->module().target, " on sm_", chip),

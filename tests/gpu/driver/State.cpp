@@ -55,7 +55,8 @@ void Driver::reset() {
   initialized = inHostFunction = checkRaces = false;
   sticky = CUDA_SUCCESS;
   counters = {};
-  primary = {};
+  for (auto &[device, context] : primary)
+    context.references = 0;
   lastError.clear();
   onLaunch = nullptr;
   currentContext() = nullptr;
@@ -141,9 +142,21 @@ CUresult Driver::refuse(const Refusal &refusal) {
   return refusal.result;
 }
 
+CUstreamCaptureMode &threadCaptureMode() {
+  thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  return mode;
+}
+
+/// As cuThreadExchangeStreamCaptureMode documents it: a thread's own captures but relaxed ones forbid such calls, unless the thread itself
+/// is relaxed, and so do global captures of others, unless it is told to look at its own alone.
 void Driver::requireNoCapture(const char *what) {
+  const CUstreamCaptureMode own = threadCaptureMode();
   for (auto &capture : captures)
-    if (capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
+    if (capture->thread == std::this_thread::get_id()
+            ? own != CU_STREAM_CAPTURE_MODE_RELAXED &&
+                  capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED
+            : own == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                  capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
       capture->invalid = true;
       throw Refusal{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
                     std::string(what) + " while a stream is being captured"};
@@ -159,8 +172,9 @@ void Driver::logCall(const char *name, CUresult result) {
 }
 
 uint64_t Driver::overheadBytes() const {
-  return (primary.references > 0 ? contextBytes : 0) + moduleBytes * modules.size() +
-         graphBytes * graphExecs.size();
+  const auto contexts = static_cast<uint64_t>(
+      std::ranges::count_if(primary, [](auto &each) { return each.second.references > 0; }));
+  return contexts * contextBytes + moduleBytes * modules.size() + graphBytes * graphExecs.size();
 }
 
 uint64_t Driver::freeBytes() const {
@@ -174,6 +188,7 @@ CUstream Driver::createStream(unsigned flags, int priority) {
   streams.push_back(std::make_unique<CUstream_st>());
   CUstream stream = streams.back().get();
   stream->flags = flags, stream->priority = priority, stream->number = streamCount++;
+  stream->context = streams.size() > 1 ? currentContext() : nullptr;
   return stream;
 }
 
@@ -181,8 +196,11 @@ CUstream Driver::requireStream(CUstream stream) {
   if (!stream || stream == CU_STREAM_LEGACY)
     return streams[0].get();
   for (auto &known : streams)
-    if (known.get() == stream)
+    if (known.get() == stream) {
+      require(!stream->context || stream->context == currentContext(),
+              "the stream is of another context than the thread's", CUDA_ERROR_INVALID_HANDLE);
       return stream;
+    }
   throw Refusal{CUDA_ERROR_INVALID_HANDLE, "the stream does not exist"};
 }
 

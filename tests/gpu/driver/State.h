@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace stow::sim {
@@ -64,6 +65,7 @@ using CommandPtr = std::shared_ptr<Command>;
 
 // The driver's opaque types.
 struct CUctx_st {
+  CUdevice device = 0;
   int references = 0;
 };
 
@@ -101,6 +103,7 @@ struct Capture {
   std::unique_ptr<CUgraph_st> graph = std::make_unique<CUgraph_st>();
   CUstream origin = nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::thread::id thread = std::this_thread::get_id(); ///< that began it
   std::set<CUstream> streams;
   bool invalid = false;
 };
@@ -111,6 +114,7 @@ struct CUstream_st {
   unsigned flags = 0;
   int priority = 0;
   uint64_t number = 0;
+  CUcontext context = nullptr; ///< null: the default stream, which every context has
   stow::sim::CommandPtr tail;
   std::vector<stow::sim::CommandPtr> waits; ///< of events, for the next command
   stow::sim::Clock clock;                   ///< of what the next command comes after
@@ -142,7 +146,10 @@ public:
   unsigned threads = 1;
   ChipFigures chip;
   std::unique_ptr<DeviceMemory> memory;
-  CUctx_st primary;
+  std::map<CUdevice, CUctx_st> primary; ///< contexts, never moved: threads keep their addresses
+  CUctx_st &primaryOf(CUdevice device) {
+    return primary.try_emplace(device, CUctx_st{device}).first->second;
+  }
   StandInCounters counters{};
   bool checkRaces = false;
   uint64_t order = 0;
@@ -232,6 +239,8 @@ enum class Needs { Nothing, Driver, Context };
 
 /// Whether a context is current in this thread.
 CUcontext &currentContext();
+/// What cuThreadExchangeStreamCaptureMode set in this thread.
+CUstreamCaptureMode &threadCaptureMode();
 
 /// The body of a driver function, after the failures that tests ask for.
 template <class Body>

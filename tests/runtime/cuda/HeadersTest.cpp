@@ -88,6 +88,7 @@ CALLED_AS(Driver::deviceGetAttribute, cuDeviceGetAttribute);
 CALLED_AS(Driver::primaryCtxRetain, cuDevicePrimaryCtxRetain);
 CALLED_AS(Driver::primaryCtxRelease, cuDevicePrimaryCtxRelease);
 CALLED_AS(Driver::ctxSetCurrent, cuCtxSetCurrent);
+CALLED_AS(Driver::ctxGetDevice, cuCtxGetDevice);
 CALLED_AS(Driver::memGetInfo, cuMemGetInfo);
 CALLED_AS(Driver::memAlloc, cuMemAlloc);
 CALLED_AS(Driver::memFree, cuMemFree);
@@ -198,6 +199,7 @@ TEST(HeadersTest, ResultsAfterWhichAContextIsLost) {
 
 #if __has_include(<cublasLt.h>)
 CALLED_AS(cublaslt::Library::create, cublasLtCreate);
+CALLED_AS(cublaslt::Library::destroy, cublasLtDestroy);
 CALLED_AS(cublaslt::Library::getStatusString, cublasLtGetStatusString);
 CALLED_AS(cublaslt::Library::getVersion, cublasLtGetVersion);
 CALLED_AS(cublaslt::Library::matmulDescCreate, cublasLtMatmulDescCreate);
