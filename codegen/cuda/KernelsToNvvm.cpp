@@ -129,6 +129,34 @@ LogicalResult checkResolved(ModuleOp module) {
   return success();
 }
 
+/// Bytes of parameters that every driver passes to a kernel, and those that PTX of version 8.1 and drivers since CUDA 12.1 do,
+/// from sm_70 on (PTX ISA, kernel function parameters; CUDA C++ Programming Guide, __global__ function parameters).
+constexpr int64_t kParameterBytes = 4096, kMostParameterBytes = 32764;
+
+/// Those of the kernel with most: an address or a number of 8 bytes each. Fails at a kernel that no GPU takes.
+FailureOr<int64_t> parameterBytes(ModuleOp module) {
+  int64_t most = 0;
+  const auto result = module.walk([&](gpu::GPUFuncOp kernel) {
+    const int64_t bytes = 8 * int64_t{kernel.getNumArguments()};
+    most = std::max(most, bytes);
+    if (bytes <= kMostParameterBytes)
+      return WalkResult::advance();
+    kernel.emitError() << "the kernel " << kernel.getName() << " has " << bytes
+                       << " bytes of parameters, an address for each tensor, and a GPU takes "
+                       << kMostParameterBytes
+                       << "; compute it in several ops of fewer operands in the model";
+    return WalkResult::interrupt();
+  });
+  return result.wasInterrupted() ? FailureOr<int64_t>() : most;
+}
+
+/// The version of PTX: one that knows the chip and takes as many parameters, and no newer, so that older drivers run it.
+StringRef versionFor(StringRef chip, int64_t parameterBytes) {
+  if (chip.size() > 5) // sm_100 and later
+    return "+ptx86";
+  return parameterBytes > kParameterBytes ? "+ptx81" : "+ptx80";
+}
+
 //===-- --stow-kernels-to-nvvm ----------------------------------------------------------------===//
 
 struct KernelsToNvvmPass : PassWrapper<KernelsToNvvmPass, OperationPass<ModuleOp>> {
@@ -158,13 +186,17 @@ struct KernelsToNvvmPass : PassWrapper<KernelsToNvvmPass, OperationPass<ModuleOp
     ModuleOp module = getOperation();
     module.getBody()->getOperations().splice(module.getBody()->end(),
                                              kernels.module().getBody()->getOperations());
+    const FailureOr<int64_t> parameters = parameterBytes(module);
+    if (failed(parameters))
+      return signalPassFailure();
     OpPassManager passes(ModuleOp::getOperationName());
-    buildNvvmPipeline(passes, {chip, format, toolkit});
+    buildNvvmPipeline(passes, {chip, format, toolkit}, *parameters);
     if (failed(runPipeline(passes, module)) || failed(checkResolved(module)))
       signalPassFailure();
   }
 
-  static void buildNvvmPipeline(OpPassManager &passes, const NvvmOptions &options) {
+  static void buildNvvmPipeline(OpPassManager &passes, const NvvmOptions &options,
+                                int64_t parameterBytes) {
     OpPassManager &device = passes.nest<gpu::GPUModuleOp>();
     device.addPass(createExpandMathPass());
     device.addPass(std::make_unique<PrepareDevicePass>());
@@ -180,8 +212,7 @@ struct KernelsToNvvmPass : PassWrapper<KernelsToNvvmPass, OperationPass<ModuleOp
     for (StringRef chip : llvm::split(options.chip, ',')) {
       GpuNVVMAttachTargetOptions target;
       target.chip = chip.str();
-      // The default is too old for sm_90, and what sm_100 needs newer than what its predecessors do.
-      target.features = chip.size() > 5 ? "+ptx86" : "+ptx80";
+      target.features = versionFor(chip, parameterBytes).str();
       target.optLevel = 3;
       passes.addPass(createGpuNVVMAttachTarget(target));
     }
@@ -224,7 +255,10 @@ LogicalResult compileToNvvm(ModuleOp module, const NvvmOptions &options) {
   registerNvvmDialects(registry);
   module.getContext()->appendDialectRegistry(registry);
   PassManager passes(module.getContext());
-  KernelsToNvvmPass::buildNvvmPipeline(passes, options);
+  const FailureOr<int64_t> parameters = parameterBytes(module);
+  if (failed(parameters))
+    return failure();
+  KernelsToNvvmPass::buildNvvmPipeline(passes, options, *parameters);
   return success(succeeded(passes.run(module)) && succeeded(checkResolved(module)));
 }
 
