@@ -8,6 +8,7 @@
 #include "compiler/TensorList.h"
 #include "ir/Stow.h"
 #include "ir/StowOffloadOps.h"
+#include "passes/SmallLaunches.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/expand/Passes.h"
 #include "passes/fission/Passes.h"
@@ -169,6 +170,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   manager.addPass(createConvolutionBiasPass(target));
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options, variant)));
   manager.addPass(createCanonicalizerPass());
+  manager.addPass(createBatchProductsPass(target));
   if (variant.lossChunks > 1 || variant.rowChunks > 1) {
     ChunkRowsPassOptions chunks;
     chunks.lossChunks = variant.lossChunks;
@@ -208,6 +210,8 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createFuseProductConsumersPass(target));
   manager.addPass(createFuseEpiloguesPass(target));
   manager.addPass(createPackMasksPass());
+  manager.addPass(createHoistScalarsPass(target));
+  manager.addPass(createJoinSmallMapsPass(target));
   manager.addPass(createPlanWorkspacesPass(target));
 }
 
@@ -347,6 +351,8 @@ void makeStep(ModuleOp model, const CompileOptions &options, const StepVariant &
   timer.start("step");
   if (failed(checkTypes(model, backend.target())))
     throw Error::badInput("cannot train \"" + options.modelPath + "\": its types");
+  if (variant.launchesApart)
+    setLaunchesApart(model);
   runStage(model, "step", [&](PassManager &manager) {
     addStepPasses(manager, options, variant, backend, divisorTerms);
   });

@@ -93,7 +93,8 @@ void stow::registerPasses(const Target &target) {
   // Passes that ask a target.
   for (const auto create :
        {createTileAttentionPass, createExpandBatchNormPass, createConvolutionBiasPass,
-        createAssignLayoutsPass, createPadLogitsPass, createFuseProductConsumersPass,
+        createBatchProductsPass, createAssignLayoutsPass, createPadLogitsPass,
+        createFuseProductConsumersPass, createHoistScalarsPass, createJoinSmallMapsPass,
         createReadCodesPass, createFuseNormPoolPass, createSplitBatchNormPass,
         createFuseEpiloguesPass, createPlanWorkspacesPass, createFuseBiasGradientPass})
     registerPass([create, &target] { return create(target); });

@@ -4,6 +4,7 @@
 //   what does it need?     query, savedType             scratch, and what its gradient reads
 //   what does it beside?   sumsRows                     sums of what a product reads anyway
 //   how should it lie?     orderWish, query             orders of images and matrices, of weights
+//   how long to launch?    launchBytes                  in bytes moved meanwhile
 //   in what types?         takesType, takesWide         what a model may compute in, casts
 //   where may it lie?      alignment, takesPart         beginnings of buffers, parts of larger ones
 //
@@ -92,6 +93,10 @@ public:
 
   /// A product is fast where its operands and its result have rows of a multiple of that many elements; 1: wherever.
   virtual int64_t productRowStep(MatmulOp product) const = 0;
+
+  /// Memory moves about that many bytes while a launch is prepared: launches that move less are worth joining. 0: launches
+  /// cost next to nothing.
+  virtual Bytes launchBytes() const = 0;
 
   virtual OrderWish orderWish(mlir::Operation *op) const = 0;
 

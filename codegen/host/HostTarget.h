@@ -36,6 +36,9 @@ public:
 
   int64_t productRowStep(MatmulOp) const override;
 
+  /// A command of the thread pool begins within microseconds, in which caches do not move much.
+  Bytes launchBytes() const override { return 0; }
+
   OrderWish orderWish(mlir::Operation *op) const override;
 
   /// Generated kernels run in all types, calls of the library in f32 and 16 bits, but for the

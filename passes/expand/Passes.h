@@ -1,5 +1,5 @@
-// Ops that the target runs as several. The pass needs a target, so it is created and registered with
-// one.
+// Ops that the target runs as several, and several that it runs as one. The passes need a target, so they are created
+// and registered with one.
 #pragma once
 
 #include "passes/Target.h"
@@ -11,6 +11,7 @@
 namespace stow {
 
 /// `target` must outlive the pass.
+std::unique_ptr<mlir::Pass> createBatchProductsPass(const Target &target);
 std::unique_ptr<mlir::Pass> createConvolutionBiasPass(const Target &target);
 
 } // namespace stow

@@ -17,6 +17,8 @@ void registerFusePasses();
 
 /// `target` must outlive the pass.
 std::unique_ptr<mlir::Pass> createFuseProductConsumersPass(const Target &target);
+std::unique_ptr<mlir::Pass> createHoistScalarsPass(const Target &target);
+std::unique_ptr<mlir::Pass> createJoinSmallMapsPass(const Target &target);
 std::unique_ptr<mlir::Pass> createFuseNormPoolPass(const Target &target);
 std::unique_ptr<mlir::Pass> createReadCodesPass(const Target &target);
 std::unique_ptr<mlir::Pass> createSplitBatchNormPass(const Target &target);

@@ -173,6 +173,28 @@ def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def HoistScalarsPass : Pass<"stow-hoist-scalars", "::mlir::ModuleOp"> {
+  let summary = "Compute what kernels need in double of numbers alone once, in a kernel of its own";
+  let description = [{
+    What: on a device where every thread of a kernel would compute it anew (`Target::launchBytes`), what the body of a map computes with doubles from operands of
+    one element alone, as Adam's step size and bias correction, becomes a map of one element, which all maps
+    with the same formula of the same numbers read. A number that is only widened and rounded stays. The operations are the same, and the bits.
+
+    Requires: the step form with kernels, before stow-plan-workspaces.
+    Ensures: of maps that compute with doubles from numbers alone, all have one element.
+
+    ```mlir
+    %w1, ... = stow.map %w, %dw, %lr, %t {w - dw * f32(f64(lr) / (1 - 0.9^t))}
+    // becomes
+    %s = stow.map %lr, %t : (tensor<f32>, tensor<i64>) -> tensor<f32> {f32(f64(lr) / (1 - 0.9^t))}
+    %w1, ... = stow.map %w, %dw, %s {w - dw * s}
+    ```
+  }];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 def JoinMasksPass : Pass<"stow-join-masks", "::mlir::ModuleOp"> {
   let summary = "Let kernels of the forward make masks of what they hold anyway";
   let description = [{
@@ -190,6 +212,31 @@ def JoinMasksPass : Pass<"stow-join-masks", "::mlir::ModuleOp"> {
     %y, %m = stow.map %x : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
     ```
   }];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+def JoinSmallMapsPass : Pass<"stow-join-small-maps", "::mlir::ModuleOp"> {
+  let summary = "Compute small maps that stand between the same two launches in one";
+  let description = [{
+    What: on a device where a launch takes long (`Target::launchBytes`), maps over the same elements that read each other's results, or
+    the same tensors, become one, whose results are all values that others read. So an LSTM's step is one kernel
+    behind its product instead of six. Bits stay: what is stored in 16 bits is read rounded. Left apart are maps whose tensors are not
+    small, which together would read more bytes than any launch of the graph holds, more than 24 operands where none has them by itself, updates, masks of one bit
+    an element, and what another launch that is no map stands between.
+
+    Requires: the step form with kernels, before stow-plan-workspaces; `stow.small_launches` = "apart" where all is to stay as it is.
+    Ensures: nothing but the number of kernels has changed; `stow.small_launches` = "joined" where it has.
+
+    ```mlir
+    %i = stow.map %a : (tensor<64x256xf32>) -> tensor<64x256xf32> {sigmoid(a)}
+    %g = stow.map %b : (tensor<64x256xf32>) -> tensor<64x256xf32> {tanh(b)}
+    %c = stow.map %i, %g, %c0 : ... {i * g + c0}
+    // becomes, where the backward reads i and g
+    %c, %i, %g = stow.map %c0, %a, %b : ... -> (tensor<64x256xf32>, tensor<64x256xf32>, tensor<64x256xf32>)
+    ```
+  }];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
   let dependentDialects = ["::stow::StowDialect"];
 }
 

@@ -1,5 +1,6 @@
 #include "passes/plan/Question.h"
 
+#include "passes/SmallLaunches.h"
 #include "passes/plan/TimedPlan.h"
 #include "runtime/base/LongWork.h"
 
@@ -75,6 +76,12 @@ StepAnswer ofOneStep(Steps &steps, const StepQuestion &question) {
                                                  : withinItself(inSpareTime(planner, question));
   if (!chosen && wasInterrupted())
     throw Interrupted();
+  if (!chosen && areLaunchesJoined(answer.step->module())) {
+    StepQuestion apart = question;
+    apart.asked.launchesApart = true;
+    apart.budget = ByteBudget{.bytes = answer.budgetBytes, .peakPercent = {}};
+    return ofOneStep(steps, apart);
+  }
   if (!chosen)
     return answer;
   answer.within = chosen->within;
@@ -133,6 +140,7 @@ StepAnswer askedAgain(Steps &steps, const StepQuestion &question, StepAnswer bes
   settled.asked.rowChunks = best.step->variant.rowChunks;
   settled.asked.eightBitPercent = best.step->variant.eightBitPercent;
   settled.asked.awayPercent = best.step->variant.awayPercent;
+  settled.asked.launchesApart = best.step->variant.launchesApart;
   settled.asGiven = true;
   StepAnswer again = answer(steps, settled);
   again.batchesTried = std::move(best.batchesTried);

@@ -6,8 +6,8 @@
 LLVM chooses instructions by the chip: pairs of bf16 are compared from sm_90 on, pairs of f32 added from sm_100 on. Each model is compiled
 in f32, bf16 and fp16 for one chip of each architecture, and the stand-in for libcuda loads the PTX of each, which decodes all of its
 kernels. By day two models, whose kernels have nearly all of the instructions; --whole has those of mixed_memory.py, and the chips whose
-PTX is that of another. Doubles, of which many chips compute one where they compute 64 floats, are the optimizers' alone, whose scalars PyTorch has in
-them: no other kernel has an instruction of theirs.
+PTX is that of another. Doubles, of which many chips compute one where they compute 64 floats, are for the numbers that PyTorch has in them, learning rates and
+bias corrections, which kernels of one number compute: no other kernel has an instruction of theirs.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import os
 import re
 import sys
 from collections import Counter
+from math import prod
 from pathlib import Path
 
 from commands import ROOT, build_model, check, run
@@ -52,12 +53,13 @@ class Driver:
         return ""
 
 
-def kernels_beside_updates(content: bytes) -> set[str]:
-    """The names of kernels that other commands run than updates, in products' other forms, too."""
+def kernels_of_tensors(content: bytes) -> set[str]:
+    """The names of kernels that read or write more than one number, in products' other forms, too."""
     program, _ = json.JSONDecoder().raw_decode(content[content.index(b'{"version":') :].decode("utf-8", "ignore"))
-    commands = [command for graph in program["graphs"] for command in graph["commands"] if command["phase"] != "update"]
+    commands = [command for graph in program["graphs"] for command in graph["commands"]]
     runs = [part for command in commands for part in (command, *command.get("parts", ()))]
-    return {program["kernels"][run["kernel"]] for run in runs if run["op"] == "kernel"}
+    kernels = [run for run in runs if run["op"] == "kernel" and any(prod(operand["shape"]) > 1 for operand in run["operands"])]
+    return {program["kernels"][run["kernel"]] for run in kernels}
 
 
 def kernels_in_doubles(text: str) -> set[str]:
@@ -79,7 +81,7 @@ def main() -> None:
     driver = Driver(args.simulated)
     chips = CHIPS if args.whole else DAY_CHIPS
     found = {architecture: Counter() for architecture in chips.values()}
-    kernels, updates_in_doubles, refused = 0, 0, []
+    kernels, kernels_of_doubles, refused = 0, 0, []
     for name in args.models or (SUITE if args.whole else DAY):
         build, flags = SUITE[name]
         model, program = args.work / f"{name}.onnx", args.work / name
@@ -89,13 +91,13 @@ def main() -> None:
                 f"--precision={precision}", "--recompute=none", *flags.split())  # fmt: skip
             texts = {architecture: data for kind, architecture, data in images(program.read_bytes()) if kind == PTX}
             check(sorted(texts) == sorted(chips.values()), f"{name} {precision}: PTX for {sorted(texts)}")
-            beside = kernels_beside_updates(program.read_bytes())
+            tensors = kernels_of_tensors(program.read_bytes())
             for architecture, ptx in texts.items():
                 text = ptx.rstrip(b"\0").decode()
                 kernels += text.count(".entry ")
                 in_doubles = kernels_in_doubles(text)
-                updates_in_doubles += len(in_doubles)
-                check(not in_doubles & beside, f"{name} {precision} sm_{architecture}: doubles in {sorted(in_doubles & beside)}")
+                kernels_of_doubles += len(in_doubles)
+                check(not in_doubles & tensors, f"{name} {precision} sm_{architecture}: doubles in {sorted(in_doubles & tensors)}")
                 found[architecture].update(re.findall(r"^\s+(?:@!?%p\d+\s+)?([a-z][\w.:]+)\s[^;\n]*;", text, re.M))
                 if why := driver.refusal(ptx):
                     refused.append(f"{name} {precision} sm_{architecture}: {why}")
@@ -104,8 +106,8 @@ def main() -> None:
     if args.print:
         for instruction in sorted(set().union(*found.values())):
             print(f"{instruction:32}" + "".join(f"{found[architecture][instruction]:9}" for architecture in found))
-    check(updates_in_doubles > 0 or args.models, "no kernel computes in doubles, so that nothing would be found")
-    print(f"{kernels} kernels, {updates_in_doubles} of them updates in doubles, instructions for " + ", ".join(f"sm_{architecture}: {len(known)}" for architecture, known in found.items()))
+    check(kernels_of_doubles > 0 or args.models, "no kernel computes in doubles, so that nothing would be found")
+    print(f"{kernels} kernels, {kernels_of_doubles} of them, of one number each, in doubles, instructions for " + ", ".join(f"sm_{architecture}: {len(known)}" for architecture, known in found.items()))
     check(not refused, f"{len(refused)} modules are refused, the first: {refused[0] if refused else ''}")
     for instruction, first in NEWER.items() if not args.models else ():
         having = [architecture for architecture, known in found.items() if known[instruction]]
