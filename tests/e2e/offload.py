@@ -140,6 +140,9 @@ def check_shapes(args: argparse.Namespace) -> None:
         check(re.search(r"^batches: \d+ in batch=64, \d+ in batch=32$", said, re.M) is not None or steps < 6, f"batches run in both shapes: {said}")
         return saved.read_bytes()
 
+    def evaluated(program: Path, *how: str) -> str:
+        return run(program, "eval", f"--data={data}", f"--weights={part}", *how).splitlines()[0]
+
     expected = trained(plain)
     for state, budget in (("all", least), ("auto", (least + with_state) // 2)):
         run(args.stowage, "compile", model, "-o", away, f"--memory-budget={budget}", *flags, *travel, f"--offload-state={state}")
@@ -147,12 +150,17 @@ def check_shapes(args: argparse.Namespace) -> None:
             check(trained(away, *how) == expected, f"two shapes, {state}: other bits with {how}")
         trained(away, steps=2)
         saved.replace(part)
+        whole = evaluated(plain)
+        for how in ((), ("--poison", "--check=late-copies")):
+            check(evaluated(away, *how) == whole, f"two shapes, {state}: another evaluation with {how}")
         check(trained(away, f"--resume={part}") == expected, f"two shapes, {state}: other bits after a resume")
     written = args.work / "shapes.json"
     run(args.stowage, "plan", model, f"--memory-budget={least}", *flags, *travel, "--offload-state=all", "--format=json", "-o", written)
     plan = json.loads(written.read_text())
     names = [{copy["name"] for copy in graph["copies"]["each"] if copy["direction"] == "in"} for graph in plan["graphs"] if graph["name"] == "train"]
     check(len(names) == 2 and names[0] == names[1] >= {"2.weight", "0.weight.exp_avg"}, f"what is fetched in each shape: {names}")
+    names = [{copy["name"] for copy in graph["copies"]["each"]} for graph in plan["graphs"] if graph["name"] == "eval"]
+    check(len(names) == 2 and all(name == {"2.weight"} for name in names), f"what evaluations fetch in each shape: {names}")
     print(f"two shapes: {with_state} bytes with state in the arena, {least} with it in slow memory, the same bits")
 
 
