@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Does it fit? Known models, by their configurations alone, planned for several cards: the tables of docs/answers.md.
+"""Does it fit? Known models, by their configurations alone, planned for several cards and a CPU: the tables of docs/answers.md.
 
   benchmarks/plan/answers.py                         all rows, a table in Markdown
   benchmarks/plan/answers.py --only=Mistral          those whose name has "Mistral"
-  benchmarks/plan/answers.py --keep=docs/answers.md  what was planned as the page has it; the estimates are made anew
+  benchmarks/plan/answers.py --keep=docs/answers.md  cells that the page has as they are, those that it lacks are planned; the estimates are made anew
+  benchmarks/plan/answers.py --keep=docs/answers.md --targets=CPU  as above, with the column of the CPU planned anew
   benchmarks/plan/answers.py --published             the second table: settings that others have measured
 
-Needs the package with PyTorch and Transformers, PEFT for adapters and Accelerate for its estimates (pip install peft accelerate);
-STOWAGE_BINARY names the compiler. The sizes of the models are those of the config.json that their authors published; nothing is loaded.
+Needs the package with PyTorch and Transformers, PEFT for adapters and Accelerate for its estimates (pip install peft accelerate), and for the U-Net of
+Stable Diffusion its own library (pip install diffusers): without that, its rows are left out and named, and the exit status is 1. STOWAGE_BINARY names the
+compiler. The sizes of the models are those that their authors published; nothing is loaded.
 """
 
 import argparse
 import functools
+import importlib.util
 import resource
 import sys
 import time
@@ -23,12 +26,60 @@ import torch
 import transformers as T
 from stowage._plan import format_bytes
 
-CARDS = {"RTX 4090": "cuda:rtx4090", "A100 80 GB": "cuda:a100", "H100": "cuda:h100"}
+# Column: arguments of stowage.plan. The CPU is one with AVX2, of 8 cores, in a machine with 32 GiB, whatever machine plans.
+TARGETS = {
+    "RTX 4090": {"target": "cuda:rtx4090"},
+    "A100 80 GB": {"target": "cuda:a100"},
+    "H100": {"target": "cuda:h100"},
+    "CPU, 32 GiB": {"target": "host", "target_cpu": "x86-64-v3", "threads": 8, "card": "32GiB"},
+}
 TRAINED = {"full": "all", "eight": "all, 8-bit states", "lora": "LoRA", "qlora": "QLoRA"}
 
 
 def llama(**sizes: Any) -> Any:
     return T.LlamaConfig(architectures=["LlamaForCausalLM"], dtype="bfloat16", max_position_embeddings=131072, vocab_size=128256, **sizes)
+
+
+class Denoising(torch.nn.Module):
+    """The loss of a step of diffusers' examples/text_to_image/train_text_to_image_lora.py: latents and texts are encoded before."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, noisy: torch.Tensor, times: torch.Tensor, texts: torch.Tensor, noise: torch.Tensor) -> "dict[str, torch.Tensor]":
+        predicted = self.model(noisy, times, encoder_hidden_states=texts, return_dict=False)[0]
+        return {"loss": torch.nn.functional.mse_loss(predicted.float(), noise)}
+
+
+class StableDiffusion:
+    """The U-Net of Stable Diffusion 1.5, which Transformers does not have, for images of batch x height x width pixels."""
+
+    needs = "diffusers"
+    # What github.com/CompVis/stable-diffusion states in configs/stable-diffusion/v1-inference.yaml, in the words of diffusers: 859.5 million parameters.
+    sizes = {
+        "sample_size": 64, "in_channels": 4, "out_channels": 4, "layers_per_block": 2, "block_out_channels": (320, 640, 1280, 1280),
+        "down_block_types": ("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"),
+        "up_block_types": ("UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"),
+        "cross_attention_dim": 768, "attention_head_dim": 8,
+    }  # fmt: skip
+
+    def model(self) -> torch.nn.Module:
+        from diffusers import UNet2DConditionModel
+
+        return UNet2DConditionModel(**self.sizes)
+
+    def tuned(self, shape: "tuple[int, ...]") -> "tuple[torch.nn.Module, dict[str, torch.Tensor]]":
+        """With the adapters of diffusers' script for LoRA, rank 4 on the attentions' matrices, and an example of the latents."""
+        from peft import LoraConfig, get_peft_model
+
+        batch, height, width = shape[0], shape[1] // 8, shape[2] // 8
+        with torch.device("meta"):
+            base = self.model().requires_grad_(False)
+            module = Denoising(get_peft_model(base, LoraConfig(r=4, lora_alpha=4, target_modules=["to_k", "to_q", "to_v", "to_out.0"])))
+            latents = torch.zeros(batch, 4, height, width)
+            return module, {"noisy": latents, "times": torch.zeros(batch, dtype=torch.long), "texts": torch.zeros(batch, 77, 768),
+                            "noise": torch.zeros_like(latents)}  # fmt: skip
 
 
 # name: configuration, methods, shapes
@@ -55,6 +106,7 @@ MODELS = {
         T.WhisperConfig(architectures=["WhisperForConditionalGeneration"], vocab_size=51865, d_model=768, encoder_layers=12,
                         decoder_layers=12, encoder_attention_heads=12, decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072),
         ["full"], [(1, 448), (8, 448)]),
+    "Stable Diffusion 1.5, U-Net": (StableDiffusion(), ["lora"], [(1, 512, 512), (4, 512, 512)]),
 }  # fmt: skip
 
 
@@ -81,7 +133,8 @@ def estimate(name: str) -> str:
     from accelerate.utils import calculate_maximum_sizes
 
     with init_empty_weights():
-        model = T.AutoModel.from_config(MODELS[name][0], dtype=torch.float32)
+        configuration = MODELS[name][0]
+        model = configuration.model() if isinstance(configuration, StableDiffusion) else T.AutoModel.from_config(configuration, dtype=torch.float32)
     size, _ = calculate_maximum_sizes(model)
     return f"{format_bytes(size // 2)}, {format_bytes(max(estimate_training_usage(size, 'float16').values()))}"
 
@@ -116,12 +169,15 @@ def published(only: str) -> None:
               flush=True)  # fmt: skip
 
 
-def answer(configuration: Any, method: str, shape: "tuple[int, ...]", target: str) -> "tuple[stowage.Plan, float]":
+def answer(configuration: Any, method: str, shape: "tuple[int, ...]", target: "dict[str, Any]") -> "tuple[stowage.Plan, float]":
     began = time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it does not fit is the answer, not a surprise
         options = {"method": "full", "optimizer_state": "8bit"} if method == "eight" else {"method": method}
-        plan = stowage.plan(configuration, shape, optimizer="adamw", precision="bf16", target=target, **options)
+        model, example = configuration, shape
+        if isinstance(configuration, StableDiffusion):
+            (model, example), options = configuration.tuned(shape), {"frozen": "bf16"}
+        plan = stowage.plan(model, example, optimizer="adamw", precision="bf16", **target, **options)
     return plan, time.monotonic() - began
 
 
@@ -134,41 +190,68 @@ def cell(plan: stowage.Plan) -> str:
     return f"{format_bytes(plan.arena_bytes)}, {format_bytes(-verdict.spare_bytes)} too much{at_all}"
 
 
-def keep(page: str, only: str) -> None:
-    """The rows of the page, with estimates of today."""
+def cells_of(page: str) -> "dict[tuple[str, ...], dict[str, tuple[str, str]]]":
+    """Of every row of the page's first table, by model, what is trained, and batch: each target's cell and the seconds of its plan."""
     with open(page) as file:
         rows = [[text.strip() for text in line.strip().strip("|").split("|")] for line in file if line.startswith("|")]
+    cells: "dict[tuple[str, ...], dict[str, tuple[str, str]]]" = {}
+    targets: "list[str]" = []
     for row in rows:
-        if row[0] in MODELS and only in row[0] and row[-1][:1].isdigit():  # of the first table
-            print(f"| {' | '.join([*row[: 3 + len(CARDS)], estimate(row[0]), row[-1]])} |")
+        if row[0] == "model":
+            targets = row[3:-2] if row[-1] == "seconds a plan" else []
+        elif targets and row[0] in MODELS:
+            cells[tuple(row[:3])] = dict(zip(targets, zip(row[3:-2], row[-1].split(), strict=True), strict=True))
+    if not cells:
+        sys.exit(f"{page}: expected a table whose last column is \"seconds a plan\", found none; leave out --keep to plan all of it")
+    return cells
 
 
-def main() -> int:
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="models whose name has this")
     parser.add_argument("--method", choices=TRAINED, help="one way to train alone")
-    parser.add_argument("--keep", metavar="PAGE", help="a page with the table: nothing is planned, and what is not of plans is made anew")
+    parser.add_argument("--keep", metavar="PAGE", help="a page with the table: its cells are kept, and only what it lacks is planned")
+    parser.add_argument("--targets", metavar="WORD", help="with --keep: columns whose name has this are planned anew")
     parser.add_argument("--published", action="store_true", help="the table of settings that others have measured")
     args = parser.parse_args()
+    if args.targets is not None and (not args.keep or not any(args.targets in target for target in TARGETS)):
+        parser.error(f"--targets={args.targets}: expected a part of one of {'; '.join(TARGETS)}; and beside it --keep=PAGE with the other columns")
+    return args
+
+
+def main() -> int:
+    args = parsed()
     if args.published:
         published(args.only)
         return 0
-    print(f"| model | trained | batch | {' | '.join(CARDS)} | Accelerate: to load, to train | seconds a plan |\n"
-          f"|---|---|---|{'---|' * len(CARDS)}---|---:|", flush=True)  # fmt: skip
-    if args.keep:
-        keep(args.keep, args.only)
-        return 0
+    kept = cells_of(args.keep) if args.keep else {}
+    print(f"| model | trained | batch | {' | '.join(TARGETS)} | Accelerate: to load, to train | seconds a plan |\n"
+          f"|---|---|---|{'---|' * len(TARGETS)}---|---:|", flush=True)  # fmt: skip
     slowest = 0.0
     rows = [(name, configuration, method, shape) for name, (configuration, methods, shapes) in MODELS.items() if args.only in name
             for method in methods if args.method in (None, method) for shape in shapes]  # fmt: skip
+    left_out = set()
     for name, configuration, method, shape in rows:
-        plans = [answer(configuration, method, shape, target) for target in CARDS.values()]
-        slowest = max(slowest, *(seconds for _, seconds in plans))
-        print(f"| {name} | {TRAINED[method]} | {' x '.join(map(str, shape))} | {' | '.join(cell(plan) for plan, _ in plans)} | "
-              f"{estimate(name)} | {' '.join(f'{seconds:.0f}' for _, seconds in plans)} |", flush=True)
-    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    print(f"\nAt most {slowest:.0f} s and {peak / 1e6:.1f} GB of memory for a plan.")
-    return 0
+        needed = getattr(configuration, "needs", None)
+        if needed and importlib.util.find_spec(needed) is None:
+            left_out.add(f"{name}: its rows are left out, since {needed} is not installed: pip install {needed}")
+            continue
+        key = (name, TRAINED[method], " x ".join(map(str, shape)))
+        cells = dict(kept.get(key, {}))
+        for target, arguments in TARGETS.items():
+            if target in cells and not (args.targets is not None and args.targets in target):
+                continue
+            plan, seconds = answer(configuration, method, shape, arguments)
+            slowest = max(slowest, seconds)
+            cells[target] = cell(plan), f"{seconds:.0f}"
+        texts, seconds_of_plans = zip(*(cells[target] for target in TARGETS), strict=True)
+        print(f"| {' | '.join([*key, *texts, estimate(name), ' '.join(seconds_of_plans)])} |", flush=True)
+    for line in sorted(left_out):
+        print(line, file=sys.stderr)
+    if slowest > 0:
+        peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        print(f"\nAt most {slowest:.0f} s and {peak / 1e6:.1f} GB of memory for a plan.")
+    return 1 if left_out else 0
 
 
 if __name__ == "__main__":
