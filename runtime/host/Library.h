@@ -11,7 +11,8 @@
 // at most 16 elements in a window and a multiple of 16 channels.
 // Convolutions of images smaller than their windows run in loops as well (TapLoops.h), with weights in
 // blocks of 8 inputs by 8 outputs, products of f32 that have few rows or contract few elements
-// (SkinnyProduct.h), and small ones that the library has more scratch for, with its bits (PanelProduct.h).
+// (SkinnyProduct.h), small ones that the library has more scratch for, with its bits (PanelProduct.h), and those
+// that it would read as they lie at distances that share lines of the caches (StripProduct.h).
 // So do, in loops alone, products of few rows of f32, bf16 or f16 with codes (CodedProduct.h).
 // Attention does altogether (AttentionLoops.h), on tensors in any order and with gaps.
 //

@@ -8,6 +8,7 @@
 #include "runtime/host/Primitive.h"
 #include "runtime/host/loops/PanelProduct.h"
 #include "runtime/host/loops/SkinnyProduct.h"
+#include "runtime/host/loops/StripProduct.h"
 
 #include <algorithm>
 #include <numeric>
@@ -197,7 +198,8 @@ std::optional<Preparation> prepareLoops(const Command &command, const std::vecto
                   count == 4 ? std::vector<std::string>{"a", "b", "bias", "dst"}
                              : std::vector<std::string>{"a", "b", "dst"});
   const auto product = plainProduct(call, count);
-  if (!product || (!isSkinny(*product) && !isForPanels(*product)))
+  if (!product ||
+      (!isSkinny(*product) && !isForPanels(*product) && !isForStrips(*product, becomes)))
     return std::nullopt;
   const Preparation library = prepareLibrary(command, anyLayout); // which checks the shapes
   std::vector<Argument> arguments;
@@ -214,6 +216,13 @@ std::optional<Preparation> prepareLoops(const Command &command, const std::vecto
   };
   const Bytes scratch = product->scratchBytes(currentThreads());
   const bool skinny = isSkinny(*product);
+  if (!skinny && isForStrips(*product, becomes) && usesHeap(library.descriptor.impl_info_str()))
+    return prepared("stow_strips", stripScratchBytes(*product, currentThreads()),
+                    [product = *product, becomes](const float *left, const float *right,
+                                                  const float *bias, float *result, char *scratch,
+                                                  int64_t threads) {
+                      multiplyStrips(product, left, right, bias, result, becomes, scratch, threads);
+                    });
   if (!skinny && scratch >= static_cast<Bytes>(library.descriptor.scratchpad_desc().get_size()))
     return std::nullopt;
   if (skinny || (becomes == Becomes::Added && addsByRows(*product)))

@@ -102,7 +102,8 @@ STOW_INLINE void multiplyBlock(LeftTile<stored> a, const float *b, int64_t depth
       else
         sums[row][i] = V{};
     }
-#pragma clang loop unroll_count(4)
+  // Unrolled for AVX2, the compiler gathers the elements of several k of each row first, and spills most of the sums.
+#pragma clang loop unroll_count(lanesOf<V> == panelColumns ? 4 : 1)
   for (int64_t k = 0; k < depth; ++k) {
     V right[vectors];
 #pragma clang loop unroll(full)

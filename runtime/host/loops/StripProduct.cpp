@@ -1,0 +1,168 @@
+#include "runtime/host/loops/StripProduct.h"
+
+#include "runtime/base/Parallel.h"
+#include "runtime/host/loops/TileProduct.h"
+
+#include <algorithm>
+
+namespace stow::host {
+namespace {
+
+/// Elements between rows of the right factor whose multiples share lines of the caches: 2 KiB.
+constexpr int64_t sharedPitch = 512;
+
+/// Rows of the left factor: fewer are SkinnyProduct.h's, or the library's product with a vector.
+constexpr int64_t leastRows = 17;
+
+/// 1/rows + 1/columns below which the library packs its operands, and reads no matrix as it lies
+/// (codegen/host/ProductTiles.h).
+constexpr double packs = 0.0038;
+
+/// A strip: half of the second cache.
+constexpr int64_t stripPanels = 8, stripColumns = stripPanels * panelColumns, stripDepth = 256;
+
+/// Rows of the right factor that are on their way while one is copied.
+constexpr int64_t rowsAhead = 12;
+
+/// Rows of a task, where there are fewer strips than threads.
+constexpr int64_t leastTaskRows = 48;
+
+/// `depth` rows of `columns` elements, `pitch` apart, as panels behind each other.
+STOW_INLINE void copyStrip(const float *from, int64_t pitch, int64_t depth, int64_t columns,
+                           float *strip) {
+  for (int64_t k = 0; k < depth; ++k, from += pitch, strip += panelColumns)
+    for (int64_t i = 0; i < columns; i += panelColumns) {
+      __builtin_prefetch(from + rowsAhead * pitch + i);
+      at<F8>(strip + i * depth) = at<F8>(from + i);
+      at<F8>(strip + i * depth + 8) = at<F8>(from + i + 8);
+    }
+}
+
+/// Adds the sums over `depth` contracted elements to what is there.
+template <typename V, Stored stored>
+STOW_INLINE void addTiles(LeftTile<stored> left, RightTile right, ProductTile to, int64_t rows,
+                          int64_t panels, int64_t depth) {
+  constexpr int64_t block = 12;
+  alignas(64) float sums[block * panelColumns];
+  for (int64_t panel = 0; panel < panels; ++panel)
+    for (int64_t row = 0; row < rows; row += block) {
+      const int64_t count = std::min(block, rows - row);
+      multiplyTiles<V>(LeftTile<stored>{left.row(row), left.pitch},
+                       {right.address + panel * right.panelStride, 0, right.depthStride},
+                       {sums, panelColumns}, count, 1, depth, Writes::Assigns);
+      for (int64_t i = 0; i < count; ++i)
+        for (int64_t j = 0; j < panelColumns; ++j)
+          to.address[(row + i) * to.pitch + panel * panelColumns + j] += sums[i * panelColumns + j];
+    }
+}
+
+/// Part of the result: rows of it, in the columns of a strip.
+struct Part {
+  const float *right, *bias; ///< of its first column
+  float *to;
+  int64_t rows, columns;
+};
+
+template <typename V, Stored stored>
+STOW_INLINE void multiplyStrip(const PanelProduct &product, LeftTile<stored> left, const Part &part,
+                               Becomes becomes, float *strip) {
+  const int64_t panels = part.columns / panelColumns;
+  const ProductTile to = {part.to, product.columns};
+  for (int64_t k = 0; k < product.depth; k += stripDepth) {
+    const int64_t depth = std::min(stripDepth, product.depth - k);
+    copyStrip(part.right + k * product.columns, product.columns, depth, part.columns, strip);
+    const LeftTile<stored> factor = {
+        stored == Stored::AsItIs ? left.address + k : left.address + k * left.pitch, left.pitch};
+    const RightTile copied = {strip, depth * panelColumns, panelColumns};
+    if (k == 0 && becomes == Becomes::Result)
+      multiplyTiles<V>(factor, copied, to, part.rows, panels, depth, Writes::Assigns);
+    else
+      addTiles<V>(factor, copied, to, part.rows, panels, depth);
+  }
+  if (part.bias)
+    for (int64_t row = 0; row < part.rows; ++row)
+      for (int64_t i = 0; i < part.columns; ++i)
+        part.to[row * product.columns + i] += part.bias[i];
+}
+
+/// How a product is cut into tasks: strips, and rows where they are fewer than threads.
+struct Tasks {
+  Tasks(const PanelProduct &product, int64_t threads)
+      : strips((product.columns + stripColumns - 1) / stripColumns) {
+    const int64_t few = std::max<int64_t>(1, threads / (strips * product.count));
+    parts = std::clamp<int64_t>(product.rows / leastTaskRows, 1, few);
+    count = product.count * strips * parts;
+    slots = std::min(threads, count);
+  }
+  int64_t strips, parts; ///< of the columns, of the rows
+  int64_t count, slots;  ///< slots: threads that take tasks
+};
+
+struct Addresses {
+  const float *left, *right, *bias;
+  float *result;
+};
+
+template <typename V>
+STOW_INLINE void runTasks(const PanelProduct &product, const Tasks &tasks,
+                          const Addresses &addresses, Becomes becomes, float *strip, int64_t begin,
+                          int64_t end) {
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t cut = task % tasks.parts,
+                  first = task / tasks.parts % tasks.strips * stripColumns,
+                  number = task / tasks.parts / tasks.strips;
+    const int64_t row = product.rows * cut / tasks.parts;
+    const float *left = addresses.left + number * product.rows * product.depth;
+    const Part part = {addresses.right + number * product.depth * product.columns + first,
+                       addresses.bias ? addresses.bias + first : nullptr,
+                       addresses.result + (number * product.rows + row) * product.columns + first,
+                       product.rows * (cut + 1) / tasks.parts - row,
+                       std::min(stripColumns, product.columns - first)};
+    if (product.isLeftTransposed)
+      multiplyStrip<V>(product, LeftTransposed{left + row, product.rows}, part, becomes, strip);
+    else
+      multiplyStrip<V>(product, Left{left + row * product.depth, product.depth}, part, becomes,
+                       strip);
+  }
+}
+
+#define STOW_FOR(name, target, V)                                                                  \
+  target void run##name(const PanelProduct &product, const Tasks &tasks,                           \
+                        const Addresses &addresses, Becomes becomes, float *strip, int64_t begin,  \
+                        int64_t end) {                                                             \
+    runTasks<V>(product, tasks, addresses, becomes, strip, begin, end);                            \
+  }
+STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
+#undef STOW_FOR
+
+/// Of the strip of a thread.
+int64_t stripElements(const PanelProduct &product) {
+  return std::min(product.depth, stripDepth) * stripColumns;
+}
+
+} // namespace
+
+bool isForStrips(const PanelProduct &product, Becomes becomes) {
+  return !product.isRightTransposed && product.columns % sharedPitch == 0 &&
+         product.rows >= leastRows && (becomes == Becomes::Result || product.depth <= stripDepth) &&
+         1 / static_cast<double>(product.rows) + 1 / static_cast<double>(product.columns) >= packs;
+}
+
+Bytes stripScratchBytes(const PanelProduct &product, int64_t threads) {
+  return Tasks(product, threads).slots * stripElements(product) * Bytes{sizeof(float)};
+}
+
+void multiplyStrips(const PanelProduct &product, const float *left, const float *right,
+                    const float *bias, float *result, Becomes becomes, char *scratch,
+                    int64_t threads) {
+  const auto loops = STOW_FOR_INSTRUCTIONS(run);
+  const Tasks tasks(product, threads);
+  parallelFor(tasks.slots, tasks.slots, [&](int64_t begin, int64_t end) {
+    for (int64_t slot = begin; slot < end; ++slot)
+      loops(product, tasks, {left, right, bias, result}, becomes,
+            reinterpret_cast<float *>(scratch) + slot * stripElements(product),
+            tasks.count * slot / tasks.slots, tasks.count * (slot + 1) / tasks.slots);
+  });
+}
+
+} // namespace stow::host
