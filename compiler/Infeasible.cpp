@@ -129,7 +129,8 @@ BatchRemedy smallerBatch(ModelSteps &steps, const ModelStep &step, const StepCho
   int64_t parts = (batch + found.batch - 1) / found.batch;
   while (batch % parts != 0)
     ++parts;
-  if (std::optional<Remedy> inParts = batchInParts(plan, parts, gain))
+  if (std::optional<Remedy> inParts = batchInParts(plan, parts, gain);
+      inParts && options.devices == 1)
     remedy.remedies.push_back(std::move(*inParts));
   return remedy;
 }
@@ -232,6 +233,25 @@ std::vector<Remedy> inChunks(ModelSteps &steps, const ModelStep &step, const Pla
   return found;
 }
 
+/// The step on its devices with the optimizer's state in shards, as it takes least. Nothing where it gains less than a hundredth.
+std::optional<Remedy> inShards(ModelSteps &steps, const ModelStep &step, const Plan &plan,
+                               const CompileOptions &options, Bytes budget) {
+  StepVariant sharded = askedAs(step, options);
+  if (options.devices == 1 || sharded.shardPercent != 0 || sharded.eightBitPercent != 0)
+    return std::nullopt;
+  const Silent silent(step);
+  sharded.shardPercent = 100;
+  const Bytes worth = std::max(budget, plan.arenaBytes - plan.arenaBytes / 100);
+  const Bytes arenaBytes = leastPlacement(worth, *steps.steps.at(sharded, Times::Sheet));
+  if (arenaBytes > worth)
+    return std::nullopt;
+  return Remedy{plan.arenaBytes - arenaBytes,
+                absl::StrCat("a part of the optimizer's state on each of ", options.devices,
+                             " devices", arenaBytes <= budget ? ", which fits" : "",
+                             ": --shard-state=optimizer"),
+                Changes::Nothing};
+}
+
 /// No plan of the step in which values travel to slow memory takes less, as far as its schedule problem tells: what its largest op
 /// reads and writes, or its evaluation takes. Where joins are placed anew for every order it is an estimate, and is said to be one.
 Bytes leastWithCopies(const schedule::Problem &problem, const Plan &plan) {
@@ -296,10 +316,13 @@ std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &pla
     list.push_back(std::move(chunked));
   if (std::optional<Remedy> fewer = fewerThreads(smallest, plan, options, budget))
     list.push_back(std::move(*fewer));
+  if (std::optional<Remedy> sharded = inShards(steps, step, plan, options, budget))
+    list.push_back(std::move(*sharded));
   if (std::optional<Remedy> narrow = sixteenBits(plan);
-      narrow && options.precision == Precision::F32)
+      narrow && options.precision == Precision::F32 && options.devices == 1)
     list.push_back(std::move(*narrow));
-  const bool hasSlowMemory = whyNot(options.target, Feature::SlowMemory).empty();
+  const bool hasSlowMemory =
+      whyNot(options.target, Feature::SlowMemory).empty() && options.devices == 1;
   if (hasSlowMemory && !options.offload.isAsked())
     if (auto values = valuesInSlowMemory(step.planner(), plan, budget))
       list.push_back(std::move(*values));

@@ -232,6 +232,16 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
         options.eightBitPercent =
             percents[oneOf(text, {"f32", "8bit", "auto"}, "type of state", "--optimizer-state")];
       });
+  flags.value(
+      "shard-state", "KINDS",
+      "with --devices, state of which each device keeps a part alone: none, optimizer (ZeRO's "
+      "first "
+      "stage), or auto: as little as fits the budget, the largest parameters first",
+      [&](const std::string &text) {
+        const std::optional<int64_t> percents[] = {0, 100, std::nullopt};
+        options.shardPercent =
+            percents[oneOf(text, {"none", "optimizer", "auto"}, "kind of state", "--shard-state")];
+      });
   flags.value("input-gradients", "NAMES", "inputs whose gradient the step gives as well",
               [&](const std::string &text) { options.inputGradients = splitList(text); });
 }
@@ -501,6 +511,12 @@ void addModelWord(CommandLine &line, CompileOptions &options) {
 
 /// Of several devices: what does not go with them yet.
 static void checkDevices(const CompileOptions &options) {
+  if (options.shardPercent != 0 && options.devices == 1)
+    throw Error::badInput("--shard-state gives each of several devices a part of the optimizer's "
+                          "state; say how many: --devices=N");
+  if (options.shardPercent != 0 && options.eightBitPercent != 0)
+    throw Error::badInput("--shard-state and --optimizer-state both change what is kept of large "
+                          "matrices; give one of them");
   if (options.devices == 1)
     return;
   for (const auto &[isGiven, flag] :

@@ -77,6 +77,7 @@ struct CompileOptions {
   double clipValue = 0;  ///< of an element of a gradient; 0: any
   /// Of the optimizer's state that may be, so much is stored in 8 bits; absent: the planner's.
   std::optional<int64_t> eightBitPercent = 0;
+  std::optional<int64_t> shardPercent = 0; ///< as StepVariant has it
   std::vector<std::string> inputGradients; ///< inputs whose gradient the step gives
   Precision precision = Precision::F32;
   std::string lossScale;             ///< with fp16: dynamic or delayed; empty: dynamic

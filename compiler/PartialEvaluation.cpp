@@ -108,7 +108,7 @@ public:
         const Backend &backend)
       : context(context), options(options), variant(given), backend(backend) {
     variant.batches = variant.lossChunks = variant.rowChunks = 1;
-    variant.eightBitPercent = variant.awayPercent = 0; // nothing is updated
+    variant.eightBitPercent = variant.shardPercent = variant.awayPercent = 0; // nothing is updated
   }
 
   std::vector<int64_t> sizes(int64_t whole) {

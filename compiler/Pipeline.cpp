@@ -111,6 +111,7 @@ AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options,
   optimizer.clipNorm = options.clipNorm;
   optimizer.clipValue = options.clipValue;
   optimizer.eightBitPercent = *variant.eightBitPercent;
+  optimizer.shardPercent = *variant.shardPercent;
   optimizer.groups.assign(options.groups.begin(), options.groups.end());
   optimizer.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
   return optimizer;
@@ -378,6 +379,7 @@ StepVariant variantOf(const CompileOptions &options) {
   variant.rowChunks = options.rowChunks;
   variant.precision = options.precision;
   variant.eightBitPercent = options.eightBitPercent;
+  variant.shardPercent = options.shardPercent;
   variant.awayPercent = options.offload.statePercent;
   return variant;
 }
@@ -394,6 +396,8 @@ OwningOpRef<ModuleOp> formOf(MLIRContext &context, const CompileOptions &options
 void refuseOpenAxes(const StepVariant &variant) {
   if (!variant.eightBitPercent)
     throw Error::badInput("--optimizer-state=auto is decided for one plan; give f32 or 8bit");
+  if (!variant.shardPercent)
+    throw Error::badInput("--shard-state=auto is decided for one plan; give none or optimizer");
   if (!variant.awayPercent)
     throw Error::badInput("--offload-state=auto is decided for one plan; give none, optimizer, "
                           "frozen or all");

@@ -2,6 +2,8 @@
 #include "ir/StowCollectiveOps.h"
 #include "ir/OpGroup.h"
 
+#include "runtime/base/Shards.h"
+
 using namespace mlir;
 
 #define GET_OP_CLASSES
@@ -15,6 +17,27 @@ void stow::addCollectiveOps(StowDialect &dialect) {
 }
 
 namespace stow {
+
+namespace {
+
+/// C1 and C2 of ops between a value and a shard of it.
+LogicalResult verifyShard(Operation *op, uint64_t ranks, Value whole, Value shard) {
+  if (static_cast<int64_t>(ranks) < 2) // C1
+    return op->emitOpError() << "expects 2 ranks or more, found " << static_cast<int64_t>(ranks);
+  const RankedTensorType type = tensorType(whole);
+  const RankedTensorType expected = shardType(type, static_cast<int64_t>(ranks));
+  if (!type.getElementType().isF32() || shard.getType() != expected) // C2
+    return op->emitOpError() << "expects a shard of " << whole.getType() << " in f32, " << expected
+                             << ", found " << shard.getType();
+  return success();
+}
+
+} // namespace
+
+RankedTensorType shardType(RankedTensorType whole, int64_t ranks) {
+  return RankedTensorType::get({shardElements(whole.getNumElements(), ranks)},
+                               whole.getElementType());
+}
 
 LogicalResult AllReduceOp::verify() {
   if (static_cast<int64_t>(getRanks()) < 2) // C1
@@ -31,5 +54,30 @@ double AllReduceOp::getFlops() { return tensorType(getX()).getNumElements(); }
 Sharings AllReduceOp::getSharings() { return {{SharingKind::Overwrite, 0, 0}}; }
 
 bool AllReduceOp::isRecomputable() { return false; }
+
+LogicalResult ReduceScatterOp::verify() { return verifyShard(*this, getRanks(), getX(), getY()); }
+
+double ReduceScatterOp::getFlops() { return tensorType(getX()).getNumElements(); }
+
+bool ReduceScatterOp::isRecomputable() { return false; }
+
+LogicalResult ShardOp::verify() { return verifyShard(*this, getRanks(), getX(), getY()); }
+
+bool ShardOp::isRecomputable() { return false; }
+
+LogicalResult AllGatherOp::verify() {
+  if (failed(verifyShard(*this, getRanks(), getParameter(), getX())))
+    return failure();
+  if (!layoutOf(getParameter().getType()).isRowMajor()) // C2
+    return emitOpError() << "expects a row-major parameter, found " << getParameter().getType();
+  if (getY().getType() != getParameter().getType()) // C3
+    return emitOpError() << "expects a result of the parameter's type " << getParameter().getType()
+                         << ", found " << getY().getType();
+  return success();
+}
+
+Sharings AllGatherOp::getSharings() { return {{SharingKind::Update, 0, 1}}; }
+
+bool AllGatherOp::isRecomputable() { return false; }
 
 } // namespace stow

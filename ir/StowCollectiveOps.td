@@ -20,4 +20,49 @@ def Stow_AllReduceOp : Stow_Op<"all_reduce", [Stow_Full, Stow_OfTraining, Stow_H
   let hasVerifier = 1;
 }
 
+// A value in shards: N ranks have ceil(n / N) of its n elements each, in their order, as a vector; what the last ones have no element
+// for is zero.
+def Stow_ReduceScatterOp : Stow_Op<"reduce_scatter", [Stow_Full, Stow_OfTraining, Stow_WalksRows, Stow_HasFlops,
+                                                      Stow_NotRecomputable]> {
+  let summary = "This rank's shard of the sum of a value over all ranks";
+  let description = [{
+    `y = shard(all_reduce(x))`, the same bits. All ranks run it, as all_reduce. C1: `ranks` is 2 or more; C2: x is of f32 and y a vector of
+    a shard of it.
+    ```mlir
+    %y = stow.reduce_scatter %x {ranks = 4 : i64} : (tensor<16x10xf32>) -> tensor<40xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, I64Attr:$ranks);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
+def Stow_ShardOp : Stow_Op<"shard", [Stow_Full, Stow_OfTraining, Stow_WalksRows, Stow_NotRecomputable]> {
+  let summary = "This rank's shard of a value that all ranks have";
+  let description = [{
+    A copy of it; no rank needs another for that. C1: `ranks` is 2 or more; C2: x is of f32 and y a vector of a shard of it.
+    ```mlir
+    %y = stow.shard %x {ranks = 4 : i64} : (tensor<16x10xf32>) -> tensor<40xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, I64Attr:$ranks);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
+def Stow_AllGatherOp : Stow_Op<"all_gather", [Stow_UpdatesState, Stow_Full, Stow_OfTraining, Stow_Shares,
+                                              Stow_NotRecomputable]> {
+  let summary = "The new value of a parameter, put together of all ranks' shards";
+  let description = [{
+    y, which overwrites the parameter, is the shards of all ranks in their order. All ranks run it, as all_reduce. C1: `ranks` is 2 or
+    more; C2: the parameter is of f32 and row-major, x a vector of a shard of it; C3: y has the parameter's type.
+    ```mlir
+    %w1 = stow.all_gather %x, %w {ranks = 4 : i64} : (tensor<40xf32>, tensor<16x10xf32>) -> tensor<16x10xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, Stow_FloatTensor:$parameter, I64Attr:$ranks);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
 #endif // STOW_COLLECTIVE_OPS_TD

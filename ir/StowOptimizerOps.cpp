@@ -1,6 +1,7 @@
 // Constraints of the optimizer updates.
 #include "ir/StowOptimizerOps.h"
 #include "ir/OpGroup.h"
+#include "ir/StowCollectiveOps.h"
 
 using namespace mlir;
 
@@ -27,9 +28,10 @@ LogicalResult verifySameType(Operation *op, Value parameter, ValueRange others) 
 }
 
 /// The parameter is operand and result 0; the further results are the new values of as many
-/// operands from `firstState` on.
+/// operands from `firstState` on. A shard of a parameter is no state: the parameter is made of all ranks' later.
 Sharings updatesOf(Operation *op, unsigned firstState) {
-  Sharings sharings = {{SharingKind::Update, 0, 0}};
+  const bool isShard = op->getOperand(0).getDefiningOp<ShardOp>() != nullptr;
+  Sharings sharings = {{isShard ? SharingKind::Overwrite : SharingKind::Update, 0, 0}};
   for (unsigned result : llvm::seq(1u, op->getNumResults()))
     sharings.push_back({SharingKind::Update, result, firstState + result - 1});
   return sharings;

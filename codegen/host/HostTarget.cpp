@@ -60,13 +60,30 @@ bool takesNormPool(Value x, Value pooled, Value saved) {
          tensorType(saved).getElementType().isInteger(8);
 }
 
-Target::Requirements requirementsOf(AllReduceOp op) {
+bool isOfRanks(Operation *op) {
+  return isa<AllReduceOp, ReduceScatterOp, ShardOp, AllGatherOp>(op);
+}
+
+/// What ranks do together, in scratch of the arena.
+Target::Requirements requirementsOfRanks(Operation *op) {
+  auto floats = [](Value value) {
+    return storedBytesOf(value.getType()) / static_cast<Bytes>(sizeof(float));
+  };
   Target::Requirements requirements;
-  requirements.workspaceBytes =
-      reductionScratchBytes(storedBytesOf(op.getX().getType()) / static_cast<Bytes>(sizeof(float)),
-                            static_cast<int64_t>(op.getRanks()));
   requirements.implementation = "pieces, in the order of the ranks";
-  for (Value value : {Value(op.getX()), Value(op.getY())})
+  requirements.workspaceBytes =
+      llvm::TypeSwitch<Operation *, Bytes>(op)
+          .Case([&](AllReduceOp reduce) {
+            return reductionScratchBytes(floats(reduce.getX()),
+                                         static_cast<int64_t>(reduce.getRanks()));
+          })
+          .Case([&](ReduceScatterOp scatter) {
+            return scatterScratchBytes(floats(scatter.getX()),
+                                       static_cast<int64_t>(scatter.getRanks()));
+          })
+          .Default([](Operation *) { return 0; });
+  for (Value value : llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
+                                         SmallVector<Value>(op->getResults())))
     requirements.layouts.push_back(layoutOf(value.getType()));
   return requirements;
 }
@@ -111,6 +128,9 @@ std::optional<CommandOp> HostTarget::libraryCall(Operation *op) const {
       })
       .Case([](ReorderOp) { return DnnlReorder; })
       .Case([](AllReduceOp) { return AllReduce; })
+      .Case([](ReduceScatterOp) { return ReduceScatter; })
+      .Case([](ShardOp) { return Shard; })
+      .Case([](AllGatherOp) { return AllGather; })
       .Case([](AttentionOp) { return DnnlAttention; })
       .Case([](AttentionGradientOp) { return DnnlAttentionGradient; })
       .Default([](Operation *) { return std::nullopt; });
@@ -139,8 +159,8 @@ FailureOr<Target::Requirements> HostTarget::query(Operation *op, ArrayRef<bool> 
       requirements.implementation = "tiles";
       return requirements;
     }
-    if (auto reduction = dyn_cast<AllReduceOp>(op))
-      return requirementsOf(reduction);
+    if (isOfRanks(op))
+      return requirementsOfRanks(op);
     Command command = libraryCommand(op, *libraryCall(op));
     LibraryRequirements answer = queryLibrary(command, anyLayout, threads);
     for (auto [bytes, operand] : llvm::zip(answer.opaqueBytes, command.operands))
@@ -173,7 +193,7 @@ int64_t HostTarget::productRowStep(MatmulOp) const { return 1; }
 OrderWish HostTarget::orderWish(Operation *op) const { return wishOf(op); }
 
 bool HostTarget::takesType(Operation *op, unsigned position, FloatType type) const {
-  if (isa<AllReduceOp>(op))
+  if (isOfRanks(op))
     return type.isF32();
   if (!libraryCall(op) || type.isF32())
     return true;

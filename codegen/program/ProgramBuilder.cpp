@@ -251,6 +251,8 @@ private:
         tensor.otherNames.push_back(other.str());
     if (auto numbers = quantizedNumbers(context.graph.getArgAttr(index, kQuantizedAttr)))
       tensor.quantized = QuantizedTensor{numbers->scheme, numbers->type.getShape().vec()};
+    if (auto whole = context.graph.getArgAttrOfType<TypeAttr>(index, kShardOfAttr))
+      tensor.shardOf = cast<RankedTensorType>(whole.getValue()).getShape().vec();
     if (failed(buildInit(context.graph.getArgAttr(index, kInitAttr), argument.getLoc(), tensor)))
       return failure();
     built.program.state.push_back(std::move(tensor));

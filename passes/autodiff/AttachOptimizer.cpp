@@ -6,6 +6,7 @@
 // Clipping by the norm of all gradients is the exception: no update may start before the last
 // gradient exists, so all of them are alive together, and the plan says so.
 #include "ir/StepGraphs.h"
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowLinearOps.h"
@@ -17,6 +18,7 @@
 #include "passes/autodiff/ParameterGroups.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/autodiff/SpecOptions.h"
+#include "runtime/base/Shards.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -56,6 +58,12 @@ bool isForEightBits(BlockArgument parameter) {
            return isa<EmbeddingOp, Conv2dOp, Conv2dGradInputOp>(user);
          });
 }
+
+/// What buffers are a multiple of on devices: of less than that no shard takes less than the whole.
+constexpr Bytes kLineBytes = 64;
+
+/// True for what is the same for all elements.
+bool isScalar(Value value) { return tensorType(value).getRank() == 0; }
 
 //===--------------------------------------------------------------------------------------------===//
 // --stow-attach-optimizer
@@ -116,6 +124,7 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     if (failed(assigned))
       return failure();
     chooseEightBits(gradients);
+    chooseShards(gradients);
     BackwardMarker marker;
     OpBuilder builder(&getContext(), &marker);
     scaling = LossScale::of(train, lossScale == "delayed" ? LossScaleMode::Delayed
@@ -200,7 +209,9 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     if (!parameter || parameter.getType() != gradient.value.getType())
       return train.emitError() << "result marked as the gradient of \"" << name
                                << "\" has no argument of that name and type";
-    Value known = scaling ? scaling->judged(number) : gradient.value;
+    const bool isInShards = inShards.contains(parameter);
+    const Value whole = isInShards ? shardOf(builder, gradient.value) : gradient.value;
+    Value known = scaling ? scaling->judged(number) : whole;
     Operation *last = lastReader(parameter, known.getDefiningOp());
     if (clipFactor || (scaling && scaling->waits()))
       builder.setInsertionPoint(train.front().getTerminator());
@@ -209,15 +220,18 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     else
       builder.setInsertionPointToStart(&train.front());
     Formula f(builder, parameter.getLoc());
-    Value clipped = scaling ? scaling->unscaled(builder, gradient.value) : gradient.value;
+    Value clipped = scaling ? scaling->unscaled(builder, gradient.value) : whole;
     if (clipFactor)
       clipped = f.mul(clipped, clipFactor);
     if (clipValue > 0)
       clipped = f.build<ClipOp>(clipped, APFloat(-clipValue), APFloat(double(clipValue))).getY();
 
+    const Value trained = isInShards
+                              ? f.build<ShardOp>(clipped.getType(), parameter, devices()).getY()
+                              : Value(parameter);
     SmallVector<Value> state;
     SmallVector<std::string> stateNames = {name.str()};
-    for (const OptimizerState &kept : stateOf(optimizer, tensorType(parameter))) {
+    for (const OptimizerState &kept : stateOf(optimizer, tensorType(trained))) {
       BlockArgument argument = addOwnArgument(
           train, *names, kept.type, (name + kept.suffix).str(), ArgumentKind::Optimizer,
           InitAttr::get(&getContext(), "constant", APFloat(kept.init), APFloat(0.0)),
@@ -226,6 +240,8 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
         train.setArgAttr(
             argument.getArgNumber(), kEightBitsAttr,
             StringAttr::get(&getContext(), kept.isNeverNegative ? "nonnegative" : "signed"));
+      if (isInShards && kept.type == trained.getType())
+        train.setArgAttr(argument.getArgNumber(), kShardOfAttr, TypeAttr::get(parameter.getType()));
       stateNames.push_back(nameOf(argument).str());
       state.push_back(argument);
     }
@@ -235,7 +251,13 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
       inputs.step = step ? scaling->step(builder, step, number) : Value();
       inputs.skippable = true;
     }
-    SmallVector<Value> updated = buildUpdate(builder, optimizer, parameter, clipped, state, inputs);
+    SmallVector<Value> updated = buildUpdate(builder, optimizer, trained, clipped, state, inputs);
+    if (isInShards) {
+      auto gather =
+          f.build<AllGatherOp>(parameter.getType(), updated.front(), parameter, devices());
+      setPhase(gather, Phase::Update);
+      updated.front() = gather.getY();
+    }
     for (auto [value, stateName] : llvm::zip_equal(updated, stateNames))
       results.push_back({value, stringAttributes(&getContext(), {{kStateAttr, stateName}})});
     return success();
@@ -262,9 +284,78 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     }
   }
 
+  uint64_t devices() { return static_cast<uint64_t>(devicesOf(getOperation())); }
+
+  /// Of a gradient, this rank's shard. Where nothing else needs the sum over the ranks, of this alone.
+  Value shardOf(OpBuilder &builder, Value gradient) {
+    auto reduce = gradient.getDefiningOp<AllReduceOp>();
+    auto scaled = gradient.getDefiningOp<MulOp>();
+    builder.setInsertionPointAfterValue(gradient);
+    Formula f(builder, gradient.getLoc());
+    const RankedTensorType type = shardType(tensorType(gradient), static_cast<int64_t>(devices()));
+    if (reduce && !clipFactor)
+      return f.build<ReduceScatterOp>(type, reduce.getX(), devices()).getY();
+    if (scaled && isScalar(scaled->getOperand(1)) && !clipFactor) {
+      Value shard = shardOf(builder, scaled->getOperand(0));
+      builder.setInsertionPointAfterValue(gradient);
+      return f.mul(shard, scaled->getOperand(1));
+    }
+    return f.build<ShardOp>(type, gradient, devices()).getY();
+  }
+
+  /// The bytes of the state that an update keeps of a value of this type, but for scalars.
+  Bytes stateBytesOf(RankedTensorType type) {
+    Bytes bytes = 0;
+    for (const OptimizerState &kept : stateOf(optimizer, type))
+      if (kept.type == type)
+        bytes += alignUp(storedBytesOf(type), kLineBytes);
+    return bytes;
+  }
+
+  /// The largest parameters whose state may lie in shards, until they have the share of it that is asked for. Updates go element by
+  /// element; weights of convolutions lie as the library likes them, and no shard is known to be the same part of each.
+  void chooseShards(ArrayRef<GraphResult> gradients) {
+    if (shardPercent == 0 || devices() < 2 || optimizer.kind == OptimizerSpec::Kind::Adafactor)
+      return;
+    SmallVector<BlockArgument> candidates;
+    auto whole = [&](BlockArgument parameter) { return stateBytesOf(tensorType(parameter)); };
+    auto part = [&](BlockArgument parameter) {
+      return stateBytesOf(shardType(tensorType(parameter), static_cast<int64_t>(devices())));
+    };
+    Bytes all = 0, taken = 0, left = 0;
+    for (const GraphResult &gradient : gradients) {
+      BlockArgument parameter = parameters.lookup(gradient.get("stow.gradient_of"));
+      auto isOfConvolution = [](Operation *user) { return isa<Conv2dOp, Conv2dGradInputOp>(user); };
+      if (!parameter || !tensorType(parameter).getElementType().isF32() ||
+          llvm::any_of(parameter.getUsers(), isOfConvolution) ||
+          part(parameter) >= whole(parameter) ||
+          tensorType(parameter).getNumElements() > kMostSharded)
+        continue;
+      candidates.push_back(parameter);
+      all += whole(parameter);
+    }
+    llvm::stable_sort(candidates, [&](BlockArgument a, BlockArgument b) {
+      return tensorType(a).getNumElements() > tensorType(b).getNumElements();
+    });
+    for (BlockArgument parameter : candidates) {
+      if (taken * 100 >= all * static_cast<Bytes>(shardPercent))
+        break;
+      taken += whole(parameter);
+      left += part(parameter);
+      inShards.insert(parameter);
+    }
+    notes.push_back(
+        llvm::formatv(
+            "shard-state: the optimizer's state of {0} of {1} parameters lies in shards, on "
+            "each of {2} devices {3:n} bytes in place of {4:n}",
+            inShards.size(), gradients.size(), devices(), left, taken)
+            .str());
+  }
+
   llvm::StringMap<BlockArgument> parameters; ///< all arguments that the graph had
   std::optional<ArgumentNames> names;
   llvm::DenseSet<Value> inEightBits; ///< parameters
+  llvm::DenseSet<Value> inShards;    ///< parameters
   Value learningRate, step;
   std::optional<LossScale> scaling; ///< none where the loss is not scaled
   Value clipFactor;                 ///< what scales all gradients; null without clip-norm

@@ -190,6 +190,11 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
     With `eight-bit-percent` the state of matrices (no tables that are read by index, no kernels of convolutions) of 4,096 elements or more, a
     multiple of 256, carries `stow.eight_bits`, "signed" or, where it is never negative, "nonnegative".
 
+    With `shard-percent`, in a module for several devices (stow-reduce-over-ranks), the state of parameters whose update goes element by
+    element lies in shards: an argument is a vector of a rank's part, `stow.shard_of` the type of what it is a part of. Such a
+    gradient is reduced to a shard (stow.reduce_scatter; stow.shard of the sum where clip-norm reads that), the parameter's shard (stow.shard)
+    updated, and the parameter put together of all ranks' (stow.all_gather). The bits are those of state that is whole.
+
     `clip-value` clamps each element of a gradient. `clip-norm` scales all gradients by one number so
     that their common norm is at most that (torch.nn.utils.clip_grad_norm_): then all updates stand at
     the end of the graph, and all gradients are alive together. What groups and clipping do is said
@@ -221,6 +226,8 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
            "Where the loss is scaled: dynamic, updates wait for all gradients; delayed, for their own">,
     Option<"eightBitPercent", "eight-bit-percent", "int64_t", /*default=*/"0",
            "Of the state of large matrices so much is for stow-quantize-states, the largest first">,
+    Option<"shardPercent", "shard-percent", "int64_t", /*default=*/"0",
+           "Of the state of parameters that may be in shards so much is, the largest first">,
     ListOption<"groups", "groups", "::stow::ParameterGroup",
                "Parameters with settings of their own, as the compiler's --group, each in braces">,
     ListOption<"noDecay", "no-decay", "std::string",

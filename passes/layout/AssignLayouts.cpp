@@ -7,6 +7,7 @@
 // (Weights.h); a call that has fast code for padded weights only reads or writes a copy that lives
 // for that call. O(ops).
 #include "ir/Graphs.h"
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowLinearOps.h"
@@ -117,7 +118,7 @@ private:
             [&](auto conv) { return assignConvolution(*conv, conv.getWeightMutable()); })
         .Case<Conv2dGradWeightOp>(
             [&](Conv2dGradWeightOp conv) { return assignConvolutionGradWeight(conv); })
-        .Case<DequantizeOp, EmbeddingOp, EmbeddingGradOp>(
+        .Case<DequantizeOp, EmbeddingOp, EmbeddingGradOp, ReduceScatterOp, ShardOp>(
             [&](auto indexed) { return assignRowMajor(*indexed.getOperation()); })
         .Case<CastOp>([&](CastOp cast) { return assignCast(cast); })
         .Case<MatmulOp>([&](MatmulOp matmul) { return assignMatmul(matmul); })

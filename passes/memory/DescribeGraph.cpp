@@ -54,6 +54,32 @@ std::string countOf(size_t number, const char *what) {
   return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
 }
 
+/// What the ranks of a step exchange in a run of the graph.
+std::optional<PlannedReductions> reductionsOf(Block &block) {
+  PlannedReductions reductions;
+  auto floats = [](Bytes bytes) { return bytes / static_cast<Bytes>(sizeof(float)); };
+  for (Operation &op : block) {
+    if (auto reduce = dyn_cast<AllReduceOp>(op)) {
+      const Bytes bytes = storedBytesOf(reduce.getX().getType());
+      ++reductions.count;
+      reductions.bytes += bytes;
+      reductions.sentBytes +=
+          reductionTraffic(floats(bytes), static_cast<int64_t>(reduce.getRanks()));
+    } else if (auto scatter = dyn_cast<ReduceScatterOp>(op)) {
+      const Bytes bytes = storedBytesOf(scatter.getX().getType());
+      ++reductions.count;
+      reductions.bytes += bytes;
+      reductions.sentBytes += shardTraffic(floats(bytes), static_cast<int64_t>(scatter.getRanks()));
+    } else if (auto gather = dyn_cast<AllGatherOp>(op)) {
+      const Bytes bytes = storedBytesOf(gather.getY().getType());
+      ++reductions.gathers;
+      reductions.gatheredBytes += bytes;
+      reductions.sentBytes += shardTraffic(floats(bytes), static_cast<int64_t>(gather.getRanks()));
+    }
+  }
+  return reductions.count > 0 ? std::optional(reductions) : std::nullopt;
+}
+
 class GraphDescriber {
 public:
   GraphDescriber(func::FuncOp graph, OpSeconds known)
@@ -83,7 +109,7 @@ public:
       plan.steps.push_back(step);
     }
     describeCopies();
-    describeReductions();
+    plan.reductions = reductionsOf(graph.getBody().front());
     const std::vector<Bytes> live = liveness.liveBytes();
     const auto most = std::max_element(live.begin(), live.end());
     plan.livePeakBytes = *most;
@@ -156,19 +182,6 @@ private:
       copies.slowPeakBytes = std::max(copies.slowPeakBytes, slow += here);
     if (copies.bytesOut + copies.bytesIn > 0)
       plan.copies = copies;
-  }
-
-  void describeReductions() {
-    PlannedReductions reductions;
-    for (auto op : graph.getBody().front().getOps<AllReduceOp>()) {
-      const Bytes bytes = storedBytesOf(op.getX().getType());
-      ++reductions.count;
-      reductions.bytes += bytes;
-      reductions.sentBytes += reductionTraffic(bytes / static_cast<Bytes>(sizeof(float)),
-                                               static_cast<int64_t>(op.getRanks()));
-    }
-    if (reductions.count > 0)
-      plan.reductions = reductions;
   }
 
   static bool isReturned(const Storage &storage) {

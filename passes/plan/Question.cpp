@@ -99,6 +99,8 @@ StepAnswer answer(Steps &steps, const StepQuestion &question) {
     return answer(steps, withBudgetInBytes(steps, question));
   if (!asked.eightBitPercent)
     return inStateThatFits(steps, question);
+  if (!asked.shardPercent)
+    return inShardsThatFit(steps, question);
   if (!asked.awayPercent)
     return withStateAwayThatFits(steps, question);
   for (int64_t StepVariant::*chunks : {&StepVariant::lossChunks, &StepVariant::rowChunks})
@@ -117,6 +119,7 @@ StepQuestion withBudgetInBytes(Steps &steps, StepQuestion question) {
   StepVariant whole = undivided(question.asked);
   whole.awayPercent = 0;
   whole.eightBitPercent = whole.eightBitPercent.value_or(0);
+  whole.shardPercent = whole.shardPercent.value_or(0);
   KeptStep kept = keepingAll(steps, whole);
   StepChoice choice;
   choice.placed = std::move(kept.placed);
@@ -139,6 +142,7 @@ StepAnswer askedAgain(Steps &steps, const StepQuestion &question, StepAnswer bes
   settled.asked.lossChunks = best.step->variant.lossChunks;
   settled.asked.rowChunks = best.step->variant.rowChunks;
   settled.asked.eightBitPercent = best.step->variant.eightBitPercent;
+  settled.asked.shardPercent = best.step->variant.shardPercent;
   settled.asked.awayPercent = best.step->variant.awayPercent;
   settled.asked.launchesApart = best.step->variant.launchesApart;
   settled.asGiven = true;

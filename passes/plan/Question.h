@@ -79,6 +79,7 @@ StepVariant undivided(StepVariant variant);
 StepAnswer inBestChunks(Steps &steps, const StepQuestion &question, int64_t StepVariant::*chunks);
 StepAnswer inBestBatches(Steps &steps, const StepQuestion &question);
 StepAnswer inBatchesThatHelp(Steps &steps, const StepQuestion &question);
+StepAnswer inShardsThatFit(Steps &steps, const StepQuestion &question);
 StepAnswer inStateThatFits(Steps &steps, const StepQuestion &question);
 StepAnswer withStateAwayThatFits(Steps &steps, const StepQuestion &question);
 

@@ -1,4 +1,4 @@
-// How much of what the optimizer keeps is in 8 bits, and how much of state lies in slow memory.
+// How much of what the optimizer keeps is in 8 bits, or in shards on several devices, and how much of state lies in slow memory.
 #include "passes/plan/Question.h"
 
 namespace stow {
@@ -23,6 +23,11 @@ StepAnswer inShareThatFits(Steps &steps, const StepQuestion &question,
 /// No more than the budget needs, since every further tensor is rounded in every step.
 StepAnswer inStateThatFits(Steps &steps, const StepQuestion &question) {
   return inShareThatFits(steps, question, &StepVariant::eightBitPercent);
+}
+
+/// No more than the budget needs, since every further parameter is gathered in every step.
+StepAnswer inShardsThatFit(Steps &steps, const StepQuestion &question) {
+  return inShareThatFits(steps, question, &StepVariant::shardPercent);
 }
 
 /// No more than the budget needs, since every further tensor travels in every step.

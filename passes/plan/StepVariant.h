@@ -29,6 +29,8 @@ struct StepVariant {
   std::optional<int64_t> awayPercent = 0;
   /// Small kernels and products of few rows stay apart where the target would join them, so that less lives at once.
   bool launchesApart = false;
+  /// Of the optimizer's state that may lie in shards on several devices, the largest parameters first, so much does; absent: open.
+  std::optional<int64_t> shardPercent = 0;
   std::vector<std::string>
       wideNodes; ///< patterns of the nodes of a step in 16 bits that stay in f32
   /// Number among the shapes that are asked for, the largest first.

@@ -13,6 +13,8 @@ namespace {
 
 /// True for arguments that differ from rank to rank.
 bool isOfRank(func::FuncOp graph, unsigned index) {
+  if (graph.getArgAttr(index, kShardOfAttr))
+    return true;
   switch (kindOfArgument(graph, index).value_or(ArgumentKind::Input)) {
   case ArgumentKind::Input:
   case ArgumentKind::Target:
@@ -39,14 +41,46 @@ bool isOfAll(func::FuncOp graph, unsigned index) {
   return resultString(graph, index, kNameAttr) == "loss";
 }
 
+std::string describeOrigin(func::FuncOp graph, Value origin) {
+  auto argument = dyn_cast<BlockArgument>(origin);
+  return argument ? ("\"" + argumentString(graph, argument.getArgNumber(), kNameAttr) + "\"").str()
+                  : "a stow.shard";
+}
+
+/// State in shards is a shard of what it says, for as many devices.
+LogicalResult checkShards(func::FuncOp graph, int64_t devices) {
+  bool ok = true;
+  for (BlockArgument argument : graph.getArguments()) {
+    auto whole = graph.getArgAttrOfType<TypeAttr>(argument.getArgNumber(), kShardOfAttr);
+    if (!whole)
+      continue;
+    auto type = dyn_cast<RankedTensorType>(whole.getValue());
+    const bool isOptimizer =
+        kindOfArgument(graph, argument.getArgNumber()) == ArgumentKind::Optimizer;
+    if (isOptimizer && type && argument.getType() == shardType(type, devices))
+      continue;
+    ok = false;
+    graph.emitError() << "@" << graph.getSymName() << ": \""
+                      << argumentString(graph, argument.getArgNumber(), kNameAttr)
+                      << "\" is no shard of optimizer state " << whole << " on " << devices
+                      << (devices == 1 ? " device" : " devices");
+  }
+  return success(ok);
+}
+
 LogicalResult checkGraph(func::FuncOp graph) {
-  llvm::DenseMap<Value, Value> origins; // of values that differ: an argument by which they do
+  llvm::DenseMap<Value, Value>
+      origins; // of values that differ: an argument or a shard by which they do
   for (BlockArgument argument : graph.getArguments())
     if (isOfRank(graph, argument.getArgNumber()))
       origins[argument] = argument;
   for (Operation &op : graph.front().without_terminator()) {
-    if (isa<AllReduceOp>(op))
+    if (isa<AllReduceOp, AllGatherOp>(op))
       continue;
+    if (auto shard = dyn_cast<ShardOp>(op)) {
+      origins[shard.getY()] = shard.getY();
+      continue;
+    }
     for (Value operand : op.getOperands())
       if (Value origin = origins.lookup(operand)) {
         for (Value result : op.getResults())
@@ -63,9 +97,8 @@ LogicalResult checkGraph(func::FuncOp graph) {
     StringRef state = resultString(graph, operand.getOperandNumber(), kStateAttr);
     emitError(operand.get().getLoc())
         << "@" << graph.getSymName() << ": \"" << (state.empty() ? StringRef("loss") : state)
-        << "\" would differ from rank to rank: it is computed from \""
-        << argumentString(graph, cast<BlockArgument>(origin).getArgNumber(), kNameAttr)
-        << "\" without a stow.all_reduce between them";
+        << "\" would differ from rank to rank: it is computed from "
+        << describeOrigin(graph, origin) << " without a stow.all_reduce between them";
   }
   return success(ok);
 }
@@ -75,16 +108,21 @@ LogicalResult checkGraph(func::FuncOp graph) {
 LogicalResult checkReplicas(ModuleOp module) {
   const int64_t devices = devicesOf(module);
   bool ok = true;
-  module.walk([&](AllReduceOp op) {
+  module.walk([&](Operation *op) {
+    if (!isa<AllReduceOp, ReduceScatterOp, ShardOp, AllGatherOp>(op))
+      return;
     auto graph = op->getParentOfType<func::FuncOp>();
-    if (static_cast<int64_t>(op.getRanks()) == devices && isStepGraph(graph))
+    const int64_t ranks = op->getAttrOfType<IntegerAttr>("ranks").getInt();
+    if (ranks == devices && isStepGraph(graph))
       return;
     ok = false;
-    op.emitOpError() << "adds up values of " << static_cast<int64_t>(op.getRanks())
-                     << " ranks in a graph of role " << stringifyRole(*roleOf(graph))
-                     << "; the module is for " << devices << (devices == 1 ? " device" : " devices")
-                     << ", of whose graphs those that train reduce";
+    op->emitOpError() << "is of " << ranks << " ranks in a graph of role "
+                      << stringifyRole(*roleOf(graph)) << "; the module is for " << devices
+                      << (devices == 1 ? " device" : " devices")
+                      << ", of whose graphs those that train work together";
   });
+  for (auto graph : module.getOps<func::FuncOp>())
+    ok &= succeeded(checkShards(graph, devices));
   if (devices > 1)
     for (auto graph : module.getOps<func::FuncOp>())
       if (isStepGraph(graph))

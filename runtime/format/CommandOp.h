@@ -11,6 +11,8 @@
 //   product_map                  runtime/host/loops/ProductRows.h
 //   copy_out, copy_in, await_copy  runtime/format/SlowCopies.h
 //   all_reduce                   x, y; both f32, of one layout         ranks
+//   reduce_scatter, shard        x, y; f32, y a shard of x             ranks
+//   all_gather                   a shard, the old value, y; f32        ranks
 //   dnnl.convolution             src, weights, [bias], dst            (1)
 //   dnnl.convolution_grad_input  diff_dst, weights, diff_src          (1)
 //   dnnl.convolution_grad_weight src, diff_dst, diff_weights          (1)
@@ -75,7 +77,10 @@ enum class CommandOp : uint8_t {
   CopyOut,    ///< to slow memory; it and the next two: runtime/format/SlowCopies.h
   CopyIn,
   AwaitCopy,
-  AllReduce, ///< with all other ranks (runtime/ranks/Ranks.h)
+  AllReduce, ///< with all other ranks, as the others but Shard (runtime/ranks/Ranks.h)
+  ReduceScatter,
+  Shard,
+  AllGather,
   DnnlConvolution,
   DnnlConvolutionGradInput,
   DnnlConvolutionGradWeight,

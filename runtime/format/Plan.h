@@ -146,6 +146,8 @@ struct PlannedCopies {
 struct PlannedReductions {
   int64_t count = 0;
   Bytes bytes = 0;     ///< of what is added up, on each rank
+  int64_t gathers = 0; ///< of parameters whose ranks update a shard each
+  Bytes gatheredBytes = 0;
   Bytes sentBytes = 0; ///< by a rank, and as many come to it
 };
 

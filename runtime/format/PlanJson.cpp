@@ -305,12 +305,24 @@ Json reductionsJson(const PlannedReductions &reductions) {
   Json json;
   json["count"] = reductions.count;
   json["bytes"] = reductions.bytes;
+  if (reductions.gathers > 0) {
+    json["gathers"] = reductions.gathers;
+    json["gathered_bytes"] = reductions.gatheredBytes;
+  }
   json["sent_bytes"] = reductions.sentBytes;
   return json;
 }
 
 PlannedReductions reductionsFrom(const JsonNode &node) {
-  return {node.count("count"), node.count("bytes"), node.count("sent_bytes")};
+  PlannedReductions reductions;
+  reductions.count = node.count("count");
+  reductions.bytes = node.count("bytes");
+  if (node.has("gathers")) {
+    reductions.gathers = node.count("gathers");
+    reductions.gatheredBytes = node.count("gathered_bytes");
+  }
+  reductions.sentBytes = node.count("sent_bytes");
+  return reductions;
 }
 
 PlannedShape shapeFrom(const JsonNode &node) {

@@ -321,6 +321,10 @@ std::string describeReductions(const Plan &plan) {
       append(text, "; ", graph.name(), " adds up ", formatBytesExact(graph.reductions->bytes),
              " in ", graph.reductions->count,
              graph.reductions->count == 1 ? " reduction" : " reductions",
+             graph.reductions->gathers > 0
+                 ? concat(" and gathers ", formatBytesExact(graph.reductions->gatheredBytes),
+                          " of updated shards in ", graph.reductions->gathers)
+                 : "",
              ", for which each sends and gets ", formatBytesExact(graph.reductions->sentBytes));
   return text;
 }

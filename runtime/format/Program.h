@@ -68,6 +68,8 @@ struct StateTensor {
   std::optional<QuantizedTensor> quantized = {}; ///< what the bytes at `place` stand for
   /// Of tied weights, those beside `name` that the module has for this tensor.
   std::vector<std::string> otherNames = {};
+  /// The shape of the tensor of which each of the program's devices has a shard (runtime/base/Shards.h), the vector at `place`; of f32.
+  std::optional<Shape> shardOf = {};
 };
 
 /// What the host writes before each run of a graph.

@@ -103,6 +103,8 @@ Json stateJson(const StateTensor &tensor) {
     json["quantized"]["scheme"] = nameOf(tensor.quantized->scheme);
     json["quantized"]["shape"] = tensor.quantized->shape;
   }
+  if (tensor.shardOf)
+    json["shard_of"] = *tensor.shardOf;
   if (!tensor.otherNames.empty())
     json["other_names"] = tensor.otherNames;
   return json;
@@ -137,6 +139,8 @@ StateTensor stateFrom(const JsonNode &node) {
   tensor.saved = node.boolean("saved");
   if (node.has("quantized"))
     tensor.quantized = quantizedFrom(node.at("quantized"), tensor.place);
+  if (node.has("shard_of"))
+    tensor.shardOf = node.counts("shard_of");
   if (node.has("other_names"))
     tensor.otherNames = node.texts("other_names");
   return tensor;

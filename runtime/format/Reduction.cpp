@@ -9,6 +9,14 @@ Bytes reductionScratchBytes(int64_t count, int64_t ranks) {
          static_cast<Bytes>(sizeof(float));
 }
 
+Bytes scatterScratchBytes(int64_t count, int64_t ranks) {
+  return ranks * shardPiece(count, ranks) * static_cast<Bytes>(sizeof(float));
+}
+
+Bytes shardTraffic(int64_t count, int64_t ranks) {
+  return (ranks - 1) * shardElements(count, ranks) * static_cast<Bytes>(sizeof(float));
+}
+
 Bytes reductionTraffic(int64_t count, int64_t ranks) {
   int64_t sent = 0;
   for (int64_t first = 0; first < count; first += kReductionChunk) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "runtime/base/Bytes.h"
+#include "runtime/base/Shards.h"
 
 #include <cstdint>
 
@@ -19,6 +20,12 @@ constexpr int64_t reductionPiece(int64_t count, int64_t ranks, int64_t rank) {
   return count / ranks + (rank < count % ranks ? 1 : 0);
 }
 
+/// Of a shard, elements that pass at once.
+constexpr int64_t shardPiece(int64_t count, int64_t ranks) {
+  const int64_t most = kReductionChunk / ranks, all = shardElements(count, ranks);
+  return most < 1 ? 1 : all < most ? all : most;
+}
+
 /// What a process that joins others takes for it beside the arena: the engine's library, its plug-ins, and the memory
 /// that the ranks of a machine share. Twice what a small process of four ranks was measured to take in all, 23 MiB with MPICH
 /// 4.0.2 and 21 with Open MPI 4.1.4.
@@ -26,6 +33,12 @@ inline constexpr Bytes kRanksProcessBytes = Bytes{48} << 20;
 
 /// Scratch of the sum of `count` floats.
 Bytes reductionScratchBytes(int64_t count, int64_t ranks);
+
+/// Scratch of a shard of such a sum.
+Bytes scatterScratchBytes(int64_t count, int64_t ranks);
+
+/// What a rank sends for that, and what for putting `count` floats together of shards.
+Bytes shardTraffic(int64_t count, int64_t ranks);
 
 /// What a rank sends for the sum of `count` floats, the most of any: others' pieces, and its own sums to each.
 Bytes reductionTraffic(int64_t count, int64_t ranks);

@@ -177,7 +177,8 @@ std::vector<SlowState> slowStateOf(const Program &program) {
   const Bytes begin = slowBeginOf(program.plan.arenaBytes);
   std::vector<SlowState> found;
   for (size_t i = 0; i < program.state.size() && program.slowBytes > 0; ++i) {
-    const auto &[name, kind, place, init, saved, quantized, otherNames] = program.state[i];
+    const std::string &name = program.state[i].name;
+    const Operand &place = program.state[i].place;
     const Bytes bytes = storedBytes(place.layout, place.shape, place.dtype);
     if (place.offset < begin || bytes == 0)
       continue;

@@ -3,6 +3,7 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/Reduction.h"
+#include "runtime/host/Shards.h"
 
 #include <cstring>
 
@@ -34,15 +35,9 @@ std::unique_ptr<LibraryCall> bindAllReduce(const Command &command, char *arena, 
   auto fail = [&](const std::string &why) {
     throw Error::badInput("command " + command.title() + ": " + why);
   };
-  const auto wanted = command.ints.find("ranks");
-  if (wanted == command.ints.end() || wanted->second.size() != 1 || command.operands.size() != 2)
-    fail("expected the number of ranks, an operand and a result");
-  const int64_t size = wanted->second.front();
-  if (!ranks || ranks->size() != size)
-    fail(concat("adds up values of ", size, " ranks, and this process is one of ",
-                ranks ? ranks->size() : 1,
-                "; programs for several devices are started as: mpirun -n ", size,
-                " ./model train --data=FILE ..."));
+  const int64_t size = ranksOf(command, ranks).size();
+  if (command.operands.size() != 2)
+    fail("expected an operand and a result");
   const Operand &x = command.operands[0], &y = command.operands[1];
   const Bytes bytes = storedBytes(x.layout, x.shape, x.dtype);
   if (x.dtype != DType::F32 || y.dtype != DType::F32 ||

@@ -8,6 +8,7 @@
 #include "runtime/host/AllReduce.h"
 #include "runtime/host/Instructions.h"
 #include "runtime/host/Outside.h"
+#include "runtime/host/Shards.h"
 
 #include <algorithm>
 #include <chrono>
@@ -67,6 +68,12 @@ void HostDevice::bind(const Program &program, const ProgramImage &image, Poison 
       if (command.op == CommandOp::AllReduce) {
         bound.emplace_back(command, arena.data(), poison,
                            bindAllReduce(command, arena.data(), options.ranks));
+        continue;
+      }
+      if (command.op == CommandOp::ReduceScatter || command.op == CommandOp::Shard ||
+          command.op == CommandOp::AllGather) {
+        bound.emplace_back(command, arena.data(), poison,
+                           bindShards(command, arena.data(), options.ranks));
         continue;
       }
       bound.emplace_back(command, image, arena.data(), options.threads, poison);

@@ -5,6 +5,7 @@
 #include "runtime/device/AlgorithmText.h"
 #include "runtime/program/Restore.h"
 #include "runtime/program/ShapeChoice.h"
+#include "runtime/program/ShardedState.h"
 #include "runtime/program/WeightNames.h"
 
 #include <algorithm>
@@ -69,8 +70,9 @@ private:
 
 } // namespace
 
-CheckpointWriter::CheckpointWriter(Executor &executor, std::string path, What what)
-    : executor(executor), filePath(std::move(path)), what(what) {
+CheckpointWriter::CheckpointWriter(Executor &executor, std::string path, What what,
+                                   ShardedState *shards)
+    : executor(executor), filePath(std::move(path)), what(what), shards(shards) {
   int64_t largest = 0;
   for (const StateTensor &tensor : executor.program().state) {
     if (what == What::Trained ? !isTrained(tensor) : !tensor.saved)
@@ -80,10 +82,10 @@ CheckpointWriter::CheckpointWriter(Executor &executor, std::string path, What wh
         std::ranges::find(entries, name, &SafetensorsEntry::name) != entries.end())
       throw Error::badInput("--save-trained: two parameters would have the name '" + name +
                             "', those of two adapters; expected one: --save=FILE writes both");
-    entries.push_back({name, tensor.place.dtype, tensor.place.shape});
+    entries.push_back({name, tensor.place.dtype, wholeShape(tensor)});
     tensors.push_back(&tensor);
-    if (!tensor.place.layout.isRowMajor())
-      largest = std::max(largest, elementCount(tensor.place.shape) * sizeOf(tensor.place.dtype));
+    if (tensor.shardOf || !tensor.place.layout.isRowMajor())
+      largest = std::max(largest, elementCount(wholeShape(tensor)) * sizeOf(tensor.place.dtype));
   }
   staging.resize(static_cast<size_t>(largest + 7) / 8);
   if (what == What::Trained)
@@ -138,6 +140,14 @@ static std::map<std::string, std::string> metadataOf(const Program &program, con
 }
 
 void CheckpointWriter::save(const RunState &run) {
+  // Also where the file cannot be written.
+  struct End {
+    ShardedState *shards;
+    ~End() {
+      if (shards)
+        shards->finish();
+    }
+  } const end{shards};
   auto metadata = what == What::Run
                       ? metadataOf(executor.program(), run)
                       : std::map<std::string, std::string>{{"format", "pt"}}; // as PEFT's
@@ -151,8 +161,14 @@ void CheckpointWriter::save(const RunState &run) {
   writeSafetensors(filePath, entries, metadata, [&](size_t index, Bytes begin) {
     if (!tensors[index])
       return std::span(reinterpret_cast<const char *>(&batches), sizeof(batches));
-    const Operand &place = tensors[index]->place;
-    const Bytes rest = elementCount(place.shape) * sizeOf(place.dtype) - begin;
+    const StateTensor &tensor = *tensors[index];
+    const Operand &place = tensor.place;
+    const Bytes rest = elementCount(wholeShape(tensor)) * sizeOf(place.dtype) - begin;
+    if (tensor.shardOf) {
+      shards->collect(static_cast<size_t>(&tensor - executor.program().state.data()),
+                      reinterpret_cast<float *>(staging.data()));
+      return std::span(reinterpret_cast<const char *>(staging.data()), static_cast<size_t>(rest));
+    }
     if (place.layout.isRowMajor()) {
       const Bytes piece = std::min(rest, device.transferBytes(place.offset));
       return std::span(device.download(place.offset + begin, piece), static_cast<size_t>(piece));

@@ -13,6 +13,8 @@
 
 namespace stow {
 
+class ShardedState;
+
 /// Where a run stands and the settings its curve depends on.
 struct RunState {
   int64_t step = 0;  ///< steps done; the optimizer's step number and the rows of the log
@@ -33,9 +35,11 @@ public:
   /// Takes all memory it needs, so that a save in the middle of a run allocates no tensors: tensors
   /// in row-major order are written from the device's staging memory, others through one buffer of
   /// the largest.
-  CheckpointWriter(Executor &executor, std::string path, What what = What::Run);
+  CheckpointWriter(Executor &executor, std::string path, What what = What::Run,
+                   ShardedState *shards = nullptr);
 
-  /// Replaces the file in one step and on the disk. Throws Error(BadInput) when it cannot.
+  /// Replaces the file in one step and on the disk. Throws Error(BadInput) when it cannot. With `shards`, of a program that has state
+  /// in them, all other ranks ShardedState::serve() meanwhile, and are told of the end in either case.
   void save(const RunState &run);
 
   const std::string &path() const { return filePath; }
@@ -46,6 +50,7 @@ private:
   Executor &executor;
   std::string filePath;
   What what;
+  ShardedState *shards; ///< null: no state is in shards
   std::vector<SafetensorsEntry> entries;
   std::vector<const StateTensor *>
       tensors; ///< as entries; null, behind all others: the batches that were trained on

@@ -4,10 +4,12 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
+#include "runtime/base/Shards.h"
 #include "runtime/device/CheckedDevice.h"
 #include "runtime/format/SlowCopies.h"
 #include "runtime/program/Init.h"
 #include "runtime/program/NextInputs.h"
+#include "runtime/ranks/Ranks.h"
 
 #include <algorithm>
 #include <utility>
@@ -161,11 +163,12 @@ struct Executor::Impl {
   Program program;
   ProgramImage image;
   int64_t threads;
+  Ranks *ranks;
   std::unique_ptr<Device> device;
 
   Impl(Program given, ProgramImage image, const ExecutorOptions &options)
       : program(std::move(given)), image(image),
-        threads(chooseThreads(program.threads, options.threads)),
+        threads(chooseThreads(program.threads, options.threads)), ranks(options.ranks),
         device(open(program, threads, options)) {
     checkState();
     for (const GraphProgram &graph : program.graphs)
@@ -180,6 +183,8 @@ struct Executor::Impl {
     for (const StateTensor &state : program.state) {
       if (std::ranges::find(away, state.name, &SlowState::name) == away.end())
         checkPlace(state.place, device->arenaBytes(), "state tensor '" + state.name + "'");
+      if (state.shardOf)
+        checkShard(state);
       if (state.init.kind != Init::Kind::Data)
         continue;
       uint64_t bytes =
@@ -189,6 +194,14 @@ struct Executor::Impl {
             "the initial value of '", state.name, "' at ", state.init.dataOffset, " with ", bytes,
             " bytes lies outside the constants of ", image.constants.size(), " bytes"));
     }
+  }
+
+  void checkShard(const StateTensor &state) const {
+    const int64_t elements = shardElements(elementCount(*state.shardOf), program.devices);
+    if (state.place.dtype != DType::F32 || state.place.shape != Shape{elements})
+      throw Error::badInput(concat("state tensor '", state.name, "': expected a shard of ",
+                                   elements, " numbers in f32 on each of ", program.devices,
+                                   " devices, found ", elementCount(state.place.shape)));
   }
 
   void checkGraph(const GraphProgram &graph) const {
@@ -311,6 +324,8 @@ Executor::~Executor() = default;
 const Program &Executor::program() const { return impl->program; }
 
 int64_t Executor::threads() const { return impl->threads; }
+
+int64_t Executor::rank() const { return impl->ranks ? impl->ranks->rank() : 0; }
 
 Device &Executor::device() { return *impl->device; }
 

@@ -56,6 +56,7 @@ public:
 
   const Program &program() const;
   int64_t threads() const; ///< of the host
+  int64_t rank() const;    ///< among ExecutorOptions::ranks; 0 without
   Device &device();
 
   /// Gives every state tensor its first value, in stored layout (padding zero), but for those at the positions for which `isGiven`,

@@ -9,12 +9,17 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 #include <vector>
 
 namespace stow {
 
 namespace {
+
+/// How long a rank that has failed leaves rank 0 to say the same.
+constexpr std::chrono::seconds kPatience(2);
 
 uint64_t checksumOf(std::string_view text) { return addToChecksum(0, {text.data(), text.size()}); }
 
@@ -75,14 +80,16 @@ void RankGroup::compareProgram(const Program &program) {
                 "start one file on all ranks, or copies of it");
 }
 
-void RankGroup::compareRun(const RunState &run, size_t testRows, bool allowsNonFinite) {
+void RankGroup::compareRun(const RunState &run, size_t testRows, bool allowsNonFinite,
+                           int64_t stepsToSave) {
   const LearningRate &rate = run.rate;
   const std::array samples = {static_cast<uint64_t>(run.rows), static_cast<uint64_t>(testRows)};
   requireSame(checksumOf(samples), "number of samples in --data",
               "give all ranks the same file, or copies of it");
   std::vector<uint64_t> settings = {run.seed, run.shuffle, static_cast<uint64_t>(rate.kind),
                                     allowsNonFinite};
-  for (int64_t number : {run.step, rate.totalSteps, rate.warmupSteps, rate.decayEpochs})
+  for (int64_t number :
+       {run.step, rate.totalSteps, rate.warmupSteps, rate.decayEpochs, stepsToSave})
     settings.push_back(static_cast<uint64_t>(number));
   for (double number : {rate.base, rate.decay, run.validationSplit})
     settings.push_back(std::bit_cast<uint64_t>(number));
@@ -96,6 +103,8 @@ void RankGroup::compareState(Executor &executor) {
   uint64_t sum = 0;
   std::vector<char> bytes;
   for (const StateTensor &tensor : executor.program().state) {
+    if (tensor.shardOf)
+      continue; // each has its own
     bytes.resize(
         static_cast<size_t>(elementCount(tensor.place.shape) * sizeOf(tensor.place.dtype)));
     executor.readTensor(tensor.place, bytes.data());
@@ -139,7 +148,22 @@ Metrics RankGroup::total(const Metrics &own) {
   return all;
 }
 
+ShardedState *RankGroup::shardsOf(Executor &executor) {
+  const bool hasShards =
+      std::ranges::any_of(executor.program().state,
+                          [](const StateTensor &tensor) { return tensor.shardOf.has_value(); });
+  return ranks && hasShards ? &shards.emplace(executor, *ranks) : nullptr;
+}
+
+void RankGroup::serveSave() {
+  if (shards && !speaks())
+    shards->serve();
+}
+
 void RankGroup::abort(const Error &error) {
+  // What all ranks have found rank 0 says, and ends the others while they wait.
+  if (!speaks())
+    std::this_thread::sleep_for(kPatience);
   std::fprintf(stderr, "error: %s%s\n", speaks() ? "" : concat("rank ", rank(), ": ").c_str(),
                error.what());
   std::fflush(nullptr);

@@ -3,9 +3,11 @@
 
 #include "runtime/program/Executor.h"
 #include "runtime/program/Metrics.h"
+#include "runtime/program/ShardedState.h"
 #include "runtime/ranks/Ranks.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -32,7 +34,8 @@ public:
   // What is to be the same on all ranks before they train. Rank 0 throws Error(BadInput) where it is not: "rank 1 has another WHAT than
   // rank 0; NEXT STEP". The others wait for it to end them.
   void compareProgram(const Program &program);
-  void compareRun(const RunState &run, size_t testRows, bool allowsNonFinite);
+  // `stepsToSave` lie between two saves; 0: at the end alone; -1: never.
+  void compareRun(const RunState &run, size_t testRows, bool allowsNonFinite, int64_t stepsToSave);
   void compareState(
       Executor
           &executor); ///< weights and optimizer state, which stay the same where they were at first
@@ -43,6 +46,11 @@ public:
   /// Loss and accuracy over the samples `rows`, by the running statistics of rank 0, which all take over: they are those that are
   /// saved. Each rank evaluates whole batches beside each other; the result is the same on all.
   Metrics evaluate(Evaluator &evaluator, std::span<const int64_t> rows);
+
+  /// What a save needs where state lies in shards, which takes its memory now; null where none does.
+  ShardedState *shardsOf(Executor &executor);
+  /// What a rank does while rank 0 saves: with shardsOf() it gives its shards, else nothing. Rank 0 does nothing.
+  void serveSave();
 
   /// Says what went wrong in this rank and ends all of them.
   [[noreturn]] void abort(const Error &error);
@@ -55,6 +63,7 @@ private:
 
   int64_t batch = 1; ///< samples that an evaluation takes at once
   std::unique_ptr<Ranks> ranks;
+  std::optional<ShardedState> shards;
 };
 
 } // namespace stow

@@ -2,7 +2,9 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Shards.h"
 #include "runtime/base/Text.h"
+#include "runtime/program/ShardedState.h"
 #include "runtime/program/WeightNames.h"
 
 #include <algorithm>
@@ -34,7 +36,7 @@ bool isWanted(const StateTensor &tensor, Restore what) {
 bool fits(const StateTensor &tensor, const SafetensorsTensor &found) {
   const ElementType type = elementTypeOf(found.dtype);
   return isNumbersOf(tensor, type, found.shape) ||
-         (found.shape == tensor.place.shape && isConvertible(type, tensor.place.dtype));
+         (found.shape == wholeShape(tensor) && isConvertible(type, tensor.place.dtype));
 }
 
 } // namespace
@@ -49,11 +51,36 @@ bool isNumbersOf(const StateTensor &tensor, const ElementType &type, const Shape
          !type.isInteger();
 }
 
+/// Of the elements of all shards those of this rank's, zero behind the end.
+static void writeShard(Executor &executor, const StateTensor &tensor, const ElementType &type,
+                       const char *elements, std::function<void(int64_t, int64_t)> done) {
+  const ShardRange own =
+      shardRange(elementCount(*tensor.shardOf), executor.program().devices, executor.rank());
+  auto there = [own](int64_t first, int64_t count) {
+    return std::clamp<int64_t>(own.size() - first, 0, count);
+  };
+  ElementSource source;
+  source.elements = [&](int64_t first, int64_t count, char *target) {
+    const int64_t given = there(first, count);
+    convertElements(type, elements + (own.begin + first) * type.bytes, tensor.place.dtype, target,
+                    given);
+    std::memset(target + given * sizeOf(tensor.place.dtype), 0,
+                static_cast<size_t>((count - given) * sizeOf(tensor.place.dtype)));
+  };
+  if (done)
+    source.done = [&](int64_t first, int64_t count) {
+      done(own.begin + first, there(first, count));
+    };
+  executor.writeTensor(tensor.place, source);
+}
+
 void writeState(Executor &executor, const StateTensor &tensor, const ElementType &type,
                 const char *elements, std::function<void(int64_t, int64_t)> done) {
   const bool isNumbers = tensor.quantized && !type.isInteger();
   const DType to = isNumbers ? DType::F32 : tensor.place.dtype;
   const bool isSame = type == elementTypeOf(to);
+  if (tensor.shardOf)
+    return writeShard(executor, tensor, type, elements, std::move(done));
   const ElementSource source = {[&](int64_t first, int64_t count, char *target) {
                                   const char *from = elements + first * type.bytes;
                                   if (isSame)
@@ -143,7 +170,7 @@ void Restoration::find(const StateTensor &tensor, size_t position, const WeightN
       tensor.quantized ? "numbers " + shapeText(tensor.quantized->shape) + " or their " +
                              std::string(nameOf(tensor.quantized->scheme)) + " bytes " +
                              typeText(place.dtype, place.shape)
-                       : typeText(place.dtype, place.shape);
+                       : typeText(place.dtype, wholeShape(tensor));
   if (tensorThere)
     problems.note(concat("'", tensorThere->name, "': expected ", expected, ", found ",
                          typeText(tensorThere->dtype, tensorThere->shape)));

@@ -47,7 +47,7 @@ std::optional<WeightFiles> openResumed(const TrainOptions &options) {
 
 /// Takes the files to save to.
 void lockFiles(const TrainOptions &options, std::list<FileLock> &locks) {
-  if (options.saveEvery > 0 && !options.save)
+  if (options.saveEvery > 0 && !options.save && !options.othersSave)
     throw Error::badInput("--save-every needs --save=FILE");
   if (options.save && options.save == options.saveTrained)
     throw Error::badInput("--save and --save-trained name one file; expected one each");
@@ -196,7 +196,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   const Algorithms algorithms = algorithmsOf(options, resumed);
   loadData();
   chooseState(resumed);
-  team.compareRun(state, testRows.size(), options.allowNonFinite);
+  team.compareRun(state, testRows.size(), options.allowNonFinite, options.stepsToSave());
   const NonFinite nonFinite = options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused;
   feeds.emplace(program, samples, nonFinite, fit());
 
@@ -231,8 +231,9 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   }
   order.resize(rows.train.size());
   batchRows.reserve(program.batch);
+  ShardedState *shards = options.isSaved() ? team.shardsOf(*executor) : nullptr;
   if (options.save)
-    writer.emplace(*executor, *options.save);
+    writer.emplace(*executor, *options.save, CheckpointWriter::What::Run, shards);
   if (options.saveTrained)
     trainedWriter.emplace(*executor, *options.saveTrained, CheckpointWriter::What::Trained);
   if (options.log)
@@ -412,6 +413,8 @@ template <typename Write> void TrainingRun::withLog(Progress &progress, Write wr
 
 /// A save that fails is reported and does not end the run: the next one may find room.
 void TrainingRun::saveInTheMiddle(Progress &progress) {
+  if (!writer)
+    return team.serveSave();
   try {
     save(progress);
   } catch (const Error &error) {
@@ -502,7 +505,7 @@ int TrainingRun::run() {
     bool isEnd = state.step == rate.totalSteps;
     if (state.step % rate.stepsPerEpoch == 0 || isEnd)
       endOfEpoch(progress);
-    if (writer && !isEnd && options.saveEvery > 0 && state.step % options.saveEvery == 0)
+    if (!isEnd && options.saveEvery > 0 && state.step % options.saveEvery == 0)
       saveInTheMiddle(progress);
   }
   finish(progress, signal);
@@ -511,6 +514,7 @@ int TrainingRun::run() {
 
 /// Writes both files, also where the first has no room: what is trained takes less of it. Throws what is missing of either.
 void TrainingRun::saveAtTheEnd(Progress &progress) {
+  team.serveSave();
   std::string problem = writer ? problemOf([&] { save(progress); }) : "";
   if (!problem.empty())
     append(problem, "; the run ended after step ", state.step, ", ", whatIsSaved(),
@@ -558,11 +562,11 @@ TrainOptions silentOf(const TrainOptions &options) {
   TrainOptions silent = options;
   if (silent.resume && silent.resume->empty())
     silent.resume = options.save;
+  silent.othersSave = options.save.has_value();
   silent.save.reset();
   silent.saveTrained.reset();
   silent.log.reset();
   silent.profile.reset();
-  silent.saveEvery = 0;
   silent.quiet = true;
   return silent;
 }

@@ -26,6 +26,8 @@ struct TrainOptions {
   std::optional<bool> shuffle;
   std::optional<std::string> save, saveTrained, resume, initFrom, trained, log;
   int64_t saveEvery = 0; ///< steps; 0 = at the end only
+  bool othersSave =
+      false; ///< rank 0 has a file to save to, to which this rank may have to give its shards
   int64_t threads = 0;
   bool poison = false;
   RunCheck check = RunCheck::None;
@@ -37,6 +39,10 @@ struct TrainOptions {
       profile; ///< print where the time goes; not empty: write a file there too
   ProfileFormat profileFormat = ProfileFormat::Json; ///< of that file
   bool allowNonFinite = false;
+
+  bool isSaved() const { return save || othersSave; }
+  /// As RankGroup::compareRun takes them.
+  int64_t stepsToSave() const { return isSaved() ? saveEvery : -1; }
 };
 
 /// Trains; returns the process's exit code: 0, or 128 + the signal that stopped it (after finishing

@@ -4,6 +4,7 @@
 // others' of its ABI) are numbers. Each is a class of its own, made of one template over the handle's type.
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Shards.h"
 #include "runtime/format/Reduction.h"
 #include "runtime/ranks/Launcher.h"
 #include "runtime/ranks/Ranks.h"
@@ -39,7 +40,7 @@ template <typename Handle> struct Functions {
 };
 
 template <typename Handle> struct Constants {
-  Handle world, byte;
+  Handle world, byte, real; ///< real: MPI_FLOAT
   void *inPlace;
 };
 
@@ -82,6 +83,35 @@ public:
     for (int64_t first = 0; first < count; first += kReductionChunk)
       sumChunk(values + first, std::min(kReductionChunk, count - first),
                reinterpret_cast<float *>(scratch));
+  }
+
+  void scatter(const float *values, int64_t count, int64_t first, int64_t piece,
+               float *received) override {
+    const auto own = static_cast<int>(shardPart(count, ranks, ownRank, first, piece).size());
+    for (int64_t other = 0; other < ranks; ++other) {
+      takePart(other, count, first, piece);
+      scratchCounts[other] = own;
+      scratchStarts[other] = static_cast<int>(other * own);
+    }
+    require(mpi.alltoallv(values, counts.data(), starts.data(), constants.real, received,
+                          scratchCounts.data(), scratchStarts.data(), constants.real,
+                          constants.world),
+            "MPI_Alltoallv");
+  }
+
+  void join(const float *shard, int64_t count, int64_t first, int64_t piece,
+            float *values) override {
+    for (int64_t other = 0; other < ranks; ++other)
+      takePart(other, count, first, piece);
+    require(mpi.allgatherv(shard + first, counts[ownRank], constants.real, values, counts.data(),
+                           starts.data(), constants.real, constants.world),
+            "MPI_Allgatherv");
+  }
+
+  void gather(const float *own, int64_t count, float *all) override {
+    require(mpi.allgather(own, bytesOf(count), constants.byte, all, bytesOf(count), constants.byte,
+                          constants.world),
+            "MPI_Allgather");
   }
 
   void broadcast(std::span<char> bytes) override {
@@ -135,6 +165,13 @@ private:
             "MPI_Allgatherv");
   }
 
+  /// What a rank has of a value in shards, in floats.
+  void takePart(int64_t rank, int64_t count, int64_t first, int64_t piece) {
+    const ShardRange part = shardPart(count, ranks, rank, first, piece);
+    counts[rank] = static_cast<int>(part.size());
+    starts[rank] = static_cast<int>(part.begin);
+  }
+
   static int bytesOf(int64_t floats) { return static_cast<int>(floats * sizeof(float)); }
 
   static void require(int result, const char *function) {
@@ -160,18 +197,19 @@ void *openFirst(std::span<const char *const> names, std::string &why) {
 }
 
 std::unique_ptr<Ranks> openMpi(void *library) {
-  void *world = dlsym(library, "ompi_mpi_comm_world"), *byte = dlsym(library, "ompi_mpi_byte");
-  if (!world || !byte)
+  void *world = dlsym(library, "ompi_mpi_comm_world"), *byte = dlsym(library, "ompi_mpi_byte"),
+       *real = dlsym(library, "ompi_mpi_float");
+  if (!world || !byte || !real)
     throw Error::badInput(
         "the MPI library has no ompi_mpi_comm_world, and the process was started by "
         "Open MPI; start it by the mpirun of the library that is installed");
   return std::make_unique<MpiRanks<void *>>(
-      library, Constants<void *>{world, byte, reinterpret_cast<void *>(1)});
+      library, Constants<void *>{world, byte, real, reinterpret_cast<void *>(1)});
 }
 
 std::unique_ptr<Ranks> openMpich(void *library) {
   return std::make_unique<MpiRanks<int>>(
-      library, Constants<int>{0x44000000, 0x4c00010d, reinterpret_cast<void *>(-1)});
+      library, Constants<int>{0x44000000, 0x4c00010d, 0x4c00040a, reinterpret_cast<void *>(-1)});
 }
 
 /// How a program for so many devices is started.

@@ -26,6 +26,17 @@ public:
   /// `scratch` has reductionScratchBytes (runtime/format/Reduction.h). Allocates nothing.
   virtual void sum(float *values, int64_t count, char *scratch) = 0;
 
+  /// Shards of `count` values that every rank has (runtime/base/Shards.h), 2^31 - 1 at most. Of each rank's this one gets the elements
+  /// [first, first + piece) of its own shard, one rank's behind the other's.
+  virtual void scatter(const float *values, int64_t count, int64_t first, int64_t piece,
+                       float *received) = 0;
+  /// Every rank gives the elements [first, first + piece) of its shard, which all get at their places among the values.
+  virtual void join(const float *shard, int64_t count, int64_t first, int64_t piece,
+                    float *values) = 0;
+
+  /// The `count` floats of each rank, by rank.
+  virtual void gather(const float *own, int64_t count, float *all) = 0;
+
   /// Replaces the bytes of all ranks by those of rank 0.
   virtual void broadcast(std::span<char> bytes) = 0;
 

@@ -3,10 +3,11 @@
 
   devices.py --stowage=build/release/bin/stowage --work=DIR [--mpi=openmpi|mpich]
 
-  - N ranks end with the weights of one process that runs N batches in a step (--accumulate=N), bit for bit, and log its losses;
+  - N ranks end with the weights of one process that runs N batches in a step (--accumulate=N), bit for bit, and log its losses, with the
+    optimizer's state on each or in shards;
   - evaluations, saves and resumed runs are those of one process;
   - a process without a launcher, another number of ranks, another program, other data or flags are refused by name;
-  - a killed rank ends all of them;
+  - a killed rank ends all of them, and one that is asked to end stops them behind a save;
   - what does not go with --devices is refused.
 """
 
@@ -64,39 +65,75 @@ class Runs:
         return [row["loss"] for row in csv.DictReader((self.work / name).read_text().splitlines())]
 
 
+def train(runs: Runs, ranks: int, name: str, data: Path, steps: int, *flags: object) -> tuple[list[str], dict[str, bytes]]:
+    """Losses of a run of so many steps, and what it saves."""
+    log, save = runs.work / f"{name}.csv", runs.work / f"{name}.safetensors"
+    log.unlink(missing_ok=True)
+    words = ["train", f"--data={data}", f"--steps={steps}", "--seed=7", f"--log={log}", f"--save={save}", *flags]
+    said = run(runs.work / name, *words) if ranks == 1 else runs.launch(ranks, name, *words)
+    check(said.count("trained to step") == 1, f"{name}: not one process speaks: {said}")
+    return runs.log(log.name), tensors(save)
+
+
 def compare(runs: Runs, name: str, model: Path, data: Path, ranks: int, batch: int, *flags: object) -> None:
-    """Trains on `ranks` ranks and in one process on as many batches a step."""
+    """Trains on `ranks` ranks, with the optimizer's state on each and in shards, and in one process on as many batches a step."""
     runs.compile(f"{name}_one", model, f"--batch={ranks * batch}", f"--accumulate={ranks}", *flags)
     runs.compile(f"{name}_many", model, f"--batch={batch}", f"--devices={ranks}", *flags)
-    plans = [json.loads(run(runs.work / f"{name}_{kind}", "plan", "--format=json")) for kind in ("one", "many")]
-    check(plans[0].get("batches_per_step", 1) == ranks, f"{name}: the step of one process is not of {ranks} batches")
-    check(plans[1]["devices"] == ranks and plans[1]["graphs"][0]["reductions"]["count"] > 1, f"{name}: no reductions in the plan")
+    runs.compile(f"{name}_shards", model, f"--batch={batch}", f"--devices={ranks}", "--shard-state=optimizer", *flags)
+    one, many, shards = (json.loads(run(runs.work / f"{name}_{kind}", "plan", "--format=json")) for kind in ("one", "many", "shards"))
+    check(one.get("batches_per_step", 1) == ranks, f"{name}: the step of one process is not of {ranks} batches")
+    check(many["devices"] == ranks and many["graphs"][0]["reductions"]["count"] > 1, f"{name}: no reductions in the plan")
+    check(shards["graphs"][0]["reductions"]["gathers"] > 1, f"{name}: nothing is gathered")
+    check(shards["persistent_bytes"] < many["persistent_bytes"], f"{name}: shards take no less")
     for steps in (1, STEPS):
-        logs, saves = {}, {}
-        for kind in ("one", "many"):
-            log, save = runs.work / f"{name}_{kind}.csv", runs.work / f"{name}_{kind}.safetensors"
-            log.unlink(missing_ok=True)
-            words = ["train", f"--data={data}", f"--steps={steps}", "--seed=7", f"--log={log}", f"--save={save}"]
-            said = run(runs.work / f"{name}_one", *words) if kind == "one" else runs.launch(ranks, f"{name}_many", *words)
-            check(said.count("trained to step") == 1, f"{name}: not one process speaks: {said}")
-            logs[kind], saves[kind] = runs.log(log.name), tensors(save)
-        one, many = saves["one"], saves["many"]
-        check(one.keys() == many.keys() and len(logs["one"]) == len(logs["many"]) == steps, f"{name}: other tensors or steps")
-        # Running statistics follow every batch in one process, and those of rank 0 here.
-        different = {tensor for tensor in one if one[tensor] != many[tensor] and "running" not in tensor and "num_batches" not in tensor}
-        check(not different and logs["one"] == logs["many"], f"{name}: {ranks} ranks differ from {ranks} batches in {sorted(different)}")
-        print(f"{name}: {ranks} ranks, {steps} steps: the bits of {ranks} batches")
+        losses, saved = train(runs, 1, f"{name}_one", data, steps)
+        check(len(losses) == steps, f"{name}: {len(losses)} steps")
+        for kind, extra in (("many", []), ("shards", [f"--save-every={STEPS // 3}"])):
+            found, tensors_found = train(runs, ranks, f"{name}_{kind}", data, steps, *extra)
+            check(saved.keys() == tensors_found.keys(), f"{name}_{kind}: other tensors: {saved.keys() ^ tensors_found.keys()}")
+            # Running statistics follow every batch in one process, and those of rank 0 here.
+            different = {tensor for tensor in saved if saved[tensor] != tensors_found[tensor] and "running" not in tensor and "num_batches" not in tensor}
+            check(not different and losses == found, f"{name}_{kind}: {ranks} ranks differ from {ranks} batches in {sorted(different)}")
+    print(f"{name}: {ranks} ranks, {STEPS} steps: the bits of {ranks} batches; state {many['persistent_bytes']:,} -> {shards['persistent_bytes']:,} in shards")
 
 
 def check_resume(runs: Runs, data: Path) -> None:
-    """Half of the steps, and the rest by another number of processes with as many samples a step."""
-    half = runs.work / "half.safetensors"
-    half.unlink(missing_ok=True)
+    """Half of the steps, and the rest by other processes with as many samples a step: each with its state whole or in shards."""
+    half, whole = runs.work / "half.safetensors", tensors(runs.work / "mlp_many.safetensors")
     words = ["train", f"--data={data}", "--seed=7", f"--save={half}"]
-    runs.launch(2, "mlp_many", *words, f"--steps={STEPS // 2}")
-    runs.launch(2, "mlp_many", *words, f"--steps={STEPS}", "--resume")
-    check(tensors(half) == tensors(runs.work / "mlp_many.safetensors"), "a resumed run ends elsewhere")
-    run(runs.work / "mlp_one", "train", f"--data={data}", f"--steps={STEPS + 1}", f"--resume={half}", f"--save={runs.work}/more.safetensors")
+    for first, second in (("mlp_many", "mlp_many"), ("mlp_many", "mlp_shards"), ("mlp_shards", "mlp_many")):
+        half.unlink(missing_ok=True)
+        runs.launch(2, first, *words, f"--steps={STEPS // 2}")
+        runs.launch(2, second, *words, f"--steps={STEPS}", "--resume")
+        check(tensors(half) == whole, f"{first}, resumed by {second}, ends elsewhere")
+    more = runs.work / "more.safetensors"
+    run(runs.work / "mlp_one", "train", f"--data={data}", f"--steps={STEPS + 1}", f"--resume={half}", f"--save={more}")
+    ends = []
+    for name in ("mlp4_many", "mlp4_shards") if (runs.work / "mlp4_many").exists() else ():
+        runs.compile(name, runs.work / "mlp.onnx", "--batch=64", "--devices=4", "--optimizer=adamw:lr=1e-2",
+            *(["--shard-state=optimizer"] if name == "mlp4_shards" else []))  # fmt: skip
+        runs.launch(4, name, "train", f"--data={data}", f"--steps={STEPS + 3}", f"--resume={half}", f"--save={more}")
+        ends.append(tensors(more))
+    check(all(end == ends[0] for end in ends), "four ranks go on elsewhere with shards")
+
+
+def plan_of(*words: object) -> dict:
+    """What a command prints, without what it says of its progress."""
+    return json.loads(subprocess.run([str(word) for word in words], check=True, capture_output=True).stdout)
+
+
+def check_budget(runs: Runs, model: Path) -> None:
+    """Shards as far as a budget asks for them, and as a remedy where it is not met."""
+    words = [runs.stowage, "plan", model, "--batch=16", "--devices=4", "--threads=1", "--optimizer=adamw:lr=1e-2", "--format=json"]
+    whole, shards = (plan_of(*words, f"--shard-state={kind}")["arena_bytes"] for kind in ("none", "optimizer"))
+    check(shards < 0.9 * whole, f"shards: {whole} -> {shards}")
+    for budget, some in ((whole, False), (shards, True)):
+        plan = plan_of(*words, "--shard-state=auto", f"--memory-budget={budget}")
+        check(plan["arena_bytes"] <= budget and ("gathers" in plan["graphs"][0]["reductions"]) == some, f"auto within {budget}: {plan['notes']}")
+    text = run(*words, f"--memory-budget={(whole + shards) // 2}", code=2)
+    check("on each of 4 devices, which fits: --shard-state=optimizer" in text, f"no shards among the remedies: {text}")
+    check("--offload" not in text and "--precision" not in text and "--accumulate" not in text, f"remedies that --devices refuses: {text}")
+    print(f"shards within a budget: {whole:,} -> {shards:,}")
 
 
 def check_evaluation(runs: Runs, data: Path) -> None:
@@ -123,7 +160,9 @@ def check_refusals(runs: Runs, model: Path, data: Path) -> None:
     text = run(*split(runs, "mlp_many", words, "mlp_many", [*words, "--lr=0.5"]), code=None)
     check("rank 1 has another flag of the run" in text, f"other flags: {text}")
     text = runs.launch(2, "mlp_many", "train", f"--data={runs.work}/none.npz", code=None)
-    check("none.npz" in text, f"no data: {text}")
+    check(text.count("none.npz") == 1, f"no data, told by one rank: {text}")
+    text = runs.compile("refused", model, "--batch=8", "--shard-state=optimizer", code=1)
+    check("--shard-state" in text and "--devices=N" in text, f"shards of one device: {text}")
     for flags in (["--accumulate=2"], ["--target=cuda:h100"], ["--emit=shared"], ["--precision=bf16"], ["--profile=run"]):
         text = runs.compile("refused", model, "--batch=8", "--devices=2", *flags, code=1)
         check("--devices" in text and flags[0].split("=")[0] in text, f"{flags}: {text}")
@@ -155,18 +194,23 @@ def lives(process: int) -> bool:
         return False
 
 
-def check_killed(runs: Runs, data: Path) -> None:
-    log = runs.work / "killed.csv"
+def start_long(runs: Runs, name: str, data: Path, *flags: object) -> tuple[subprocess.Popen, list[int]]:
+    """A run of two ranks that takes steps, and their processes."""
+    log = runs.work / "long.csv"
     log.unlink(missing_ok=True)
-    words = [str(word) for word in runs.words(2, "mlp_many", "train", f"--data={data}", "--steps=100000000", "--epochs=1", f"--log={log}", "--quiet")]
-    words.remove("--epochs=1")
+    words = [str(word) for word in runs.words(2, name, "train", f"--data={data}", "--steps=100000000", f"--log={log}", "--quiet", *flags)]
     launcher = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not log.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    ranks = [number for number in children_of(launcher.pid) if os.path.realpath(f"/proc/{number}/exe") == str((runs.work / name).resolve())]
+    check(len(ranks) == 2, f"expected two ranks, found {ranks}")
+    return launcher, ranks
+
+
+def check_killed(runs: Runs, data: Path) -> None:
+    launcher, ranks = start_long(runs, "mlp_many", data)
     try:
-        deadline = time.monotonic() + 60
-        while not log.exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        ranks = [number for number in children_of(launcher.pid) if os.path.realpath(f"/proc/{number}/exe") == str((runs.work / "mlp_many").resolve())]
-        check(len(ranks) == 2, f"expected two ranks, found {ranks}")
         killed = time.monotonic()
         os.kill(ranks[1], signal.SIGKILL)
         check(launcher.wait(timeout=10) != 0, "a killed rank is no failure of the run")
@@ -177,6 +221,21 @@ def check_killed(runs: Runs, data: Path) -> None:
         launcher.kill()
         launcher.wait()
     print("a killed rank ends the other")
+
+
+def check_stopped(runs: Runs, data: Path) -> None:
+    """A request to end that reaches one rank: all stop behind one step, and the shards of all are saved."""
+    save = runs.work / "stopped.safetensors"
+    save.unlink(missing_ok=True)
+    launcher, ranks = start_long(runs, "mlp_shards", data, f"--save={save}")
+    try:
+        os.kill(ranks[1], signal.SIGTERM)
+        check(launcher.wait(timeout=60) != 0 and save.exists(), "a rank that is asked to end stops no run, or nothing is saved")
+    finally:
+        launcher.kill()
+        launcher.wait()
+    check(tensors(save).keys() == tensors(runs.work / "mlp_many.safetensors").keys(), "a stopped run saves other tensors")
+    print("a rank that is asked to end stops all, and all is saved")
 
 
 def main() -> None:
@@ -205,8 +264,10 @@ def main() -> None:
         np.savez(tokens, x=x, y=y)
         compare(runs, "gpt", letters, tokens, 2, 8, "--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1,ignore-index=4")
     check_resume(runs, data)
+    check_budget(runs, mlp)
     check_evaluation(runs, data)
     check_refusals(runs, mlp, data)
+    check_stopped(runs, data)
     check_killed(runs, data)
     print("passed")
 

@@ -8,3 +8,15 @@ func.func @reduce(%x: tensor<16x10xf32>) {
   %y = stow.all_reduce %x {ranks = 4 : i64} : (tensor<16x10xf32>) -> tensor<16x10xf32>
   return
 }
+
+// Tests that ops of shards do.
+// CHECK-LABEL: func.func @shards
+func.func @shards(%x: tensor<3x3xf32>, %w: tensor<3x3xf32>) {
+  // CHECK: stow.reduce_scatter %{{.*}} {ranks = 2 : i64} : (tensor<3x3xf32>) -> tensor<5xf32>
+  %g = stow.reduce_scatter %x {ranks = 2 : i64} : (tensor<3x3xf32>) -> tensor<5xf32>
+  // CHECK: stow.shard %{{.*}} {ranks = 2 : i64} : (tensor<3x3xf32>) -> tensor<5xf32>
+  %s = stow.shard %w {ranks = 2 : i64} : (tensor<3x3xf32>) -> tensor<5xf32>
+  // CHECK: stow.all_gather %{{.*}}, %{{.*}} {ranks = 2 : i64} : (tensor<5xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %y = stow.all_gather %s, %w {ranks = 2 : i64} : (tensor<5xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  return
+}

@@ -1,30 +1,34 @@
-"""One rank of PyTorch's DistributedDataParallel on gloo: FOLDER RANK RANKS BATCH STEPS. Rank 0 writes the mean loss of each step."""
+"""One rank of PyTorch on gloo: FOLDER MODEL WAY RANK RANKS BATCH STEPS. WAY is ddp, DistributedDataParallel, or zero, with
+ZeroRedundancyOptimizer beside it. Rank 0 writes the mean loss of each step."""
 
 import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.distributed
-import torch.nn as nn
 import torch.nn.functional as F
+from devices_models import make, samples
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 
 def main() -> None:
-    folder, rank, ranks, batch, steps = Path(sys.argv[1]), *map(int, sys.argv[2:])
+    folder, model, way, rank, ranks, batch, steps = Path(sys.argv[1]), sys.argv[2], sys.argv[3], *map(int, sys.argv[4:])
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=ranks)
-    module = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 5))
-    module.load_state_dict(torch.load(folder / "weights.pt"))
-    parallel = DistributedDataParallel(module)
-    optimizer = torch.optim.AdamW(parallel.parameters(), lr=1e-2, weight_decay=0.01)
-    data = np.load(folder / "rows.npz")
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting-{way}", rank=rank, world_size=ranks)
+    parallel = DistributedDataParallel(make(model))
+    settings = {"lr": 1e-2, "weight_decay": 0.01}
+    optimizer = (
+        ZeroRedundancyOptimizer(parallel.parameters(), optimizer_class=torch.optim.AdamW, **settings)
+        if way == "zero"
+        else torch.optim.AdamW(parallel.parameters(), **settings)
+    )
+    x, y = samples(model, ranks * batch * steps)
     losses = []
     for step in range(steps):
         rows = slice((step * ranks + rank) * batch, (step * ranks + rank + 1) * batch)
-        loss = F.cross_entropy(parallel(torch.from_numpy(data["x"][rows])), torch.from_numpy(data["y"][rows]))
+        loss = F.cross_entropy(parallel(x[rows]).flatten(0, -2), y[rows].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -32,7 +36,7 @@ def main() -> None:
         torch.distributed.all_reduce(mean)
         losses.append(mean.item())
     if rank == 0:
-        (folder / "losses.json").write_text(json.dumps(losses))
+        (folder / f"{way}.json").write_text(json.dumps(losses))
     torch.distributed.destroy_process_group()
 
 
