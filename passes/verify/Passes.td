@@ -64,9 +64,9 @@ def VerifyStepPass : Pass<"stow-verify-step", "::mlir::ModuleOp"> {
     S10: an update overwrites arguments, its results are returned under their names, and nothing
     reads such an argument after its update.
     S11: a module for several devices (`stow.devices`) reduces over as many ranks, in graphs that train alone, and no other module
-    does; the loss and the new values of parameters and optimizer state are computed from inputs, targets, seed, statistics and
-    shards, which each rank has of its own, by way of stow.all_reduce and stow.all_gather alone. Optimizer state that each rank has
-    a shard of (`stow.shard_of`) is such a shard, and differs.
+    does; the loss and the new values of parameters and optimizer state are computed from inputs, targets, seed and statistics,
+    which each rank has of its own, by way of stow.all_reduce and stow.reduce_scatter alone, and from shards by way of
+    stow.all_gather alone. Optimizer state that each rank has a shard of (`stow.shard_of`) is such a shard, and differs.
 
     Requires: any module.
 

@@ -11,10 +11,12 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// True for arguments that differ from rank to rank.
+bool isShard(func::FuncOp graph, unsigned index) {
+  return graph.getArgAttr(index, kShardOfAttr) != nullptr;
+}
+
+/// True for arguments that each rank has of its own batch.
 bool isOfRank(func::FuncOp graph, unsigned index) {
-  if (graph.getArgAttr(index, kShardOfAttr))
-    return true;
   switch (kindOfArgument(graph, index).value_or(ArgumentKind::Input)) {
   case ArgumentKind::Input:
   case ArgumentKind::Target:
@@ -32,19 +34,28 @@ bool isOfRank(func::FuncOp graph, unsigned index) {
   return false;
 }
 
-/// True for results that are to be the same on all ranks.
-bool isOfAll(func::FuncOp graph, unsigned index) {
+/// By what a value differs from rank to rank: an argument of a rank's batch, and an argument or an op that is a shard.
+struct Origins {
+  Value batch, shard;
+};
+
+/// What a result may not differ by: state in shards by batches, other state and the loss by shards as well.
+struct Forbidden {
+  bool batch = false, shard = false;
+};
+Forbidden forbiddenIn(func::FuncOp graph, unsigned index) {
   StringRef state = resultString(graph, index, kStateAttr);
   for (unsigned argument = 0; !state.empty() && argument < graph.getNumArguments(); ++argument)
     if (argumentString(graph, argument, kNameAttr) == state)
-      return !isOfRank(graph, argument);
-  return resultString(graph, index, kNameAttr) == "loss";
+      return {!isOfRank(graph, argument), !isOfRank(graph, argument) && !isShard(graph, argument)};
+  const bool isLoss = resultString(graph, index, kNameAttr) == "loss";
+  return {isLoss, isLoss};
 }
 
 std::string describeOrigin(func::FuncOp graph, Value origin) {
   auto argument = dyn_cast<BlockArgument>(origin);
   return argument ? ("\"" + argumentString(graph, argument.getArgNumber(), kNameAttr) + "\"").str()
-                  : "a stow.shard";
+                  : ("a " + origin.getDefiningOp()->getName().getStringRef()).str();
 }
 
 /// State in shards is a shard of what it says, for as many devices.
@@ -68,37 +79,51 @@ LogicalResult checkShards(func::FuncOp graph, int64_t devices) {
   return success(ok);
 }
 
+/// By what the results of `op` differ, where its operands do so by `operands`.
+Origins originsOf(Operation &op, Origins operands) {
+  if (isa<AllReduceOp>(op))
+    return {};
+  if (isa<ReduceScatterOp>(op))
+    return {{}, op.getResult(0)};
+  if (isa<ShardOp>(op))
+    return {operands.batch, op.getResult(0)};
+  if (isa<AllGatherOp>(op))
+    return {operands.batch, {}};
+  return operands;
+}
+
 LogicalResult checkGraph(func::FuncOp graph) {
-  llvm::DenseMap<Value, Value>
-      origins; // of values that differ: an argument or a shard by which they do
-  for (BlockArgument argument : graph.getArguments())
+  llvm::DenseMap<Value, Origins> origins;
+  for (BlockArgument argument : graph.getArguments()) {
     if (isOfRank(graph, argument.getArgNumber()))
-      origins[argument] = argument;
+      origins[argument].batch = argument;
+    if (isShard(graph, argument.getArgNumber()))
+      origins[argument].shard = argument;
+  }
   for (Operation &op : graph.front().without_terminator()) {
-    if (isa<AllReduceOp, AllGatherOp>(op))
-      continue;
-    if (auto shard = dyn_cast<ShardOp>(op)) {
-      origins[shard.getY()] = shard.getY();
-      continue;
+    Origins operands;
+    for (Value operand : op.getOperands()) {
+      const Origins its = origins.lookup(operand);
+      operands.batch = operands.batch ? operands.batch : its.batch;
+      operands.shard = operands.shard ? operands.shard : its.shard;
     }
-    for (Value operand : op.getOperands())
-      if (Value origin = origins.lookup(operand)) {
-        for (Value result : op.getResults())
-          origins[result] = origin;
-        break;
-      }
+    for (Value result : op.getResults())
+      origins[result] = originsOf(op, operands);
   }
   bool ok = true;
   for (OpOperand &operand : graph.front().getTerminator()->getOpOperands()) {
-    Value origin = origins.lookup(operand.get());
-    if (!origin || !isOfAll(graph, operand.getOperandNumber()))
+    const Origins its = origins.lookup(operand.get());
+    const Forbidden forbidden = forbiddenIn(graph, operand.getOperandNumber());
+    const Value origin = forbidden.batch && its.batch ? its.batch : its.shard;
+    if (!(forbidden.batch && its.batch) && !(forbidden.shard && its.shard))
       continue;
     ok = false;
     StringRef state = resultString(graph, operand.getOperandNumber(), kStateAttr);
     emitError(operand.get().getLoc())
         << "@" << graph.getSymName() << ": \"" << (state.empty() ? StringRef("loss") : state)
         << "\" would differ from rank to rank: it is computed from "
-        << describeOrigin(graph, origin) << " without a stow.all_reduce between them";
+        << describeOrigin(graph, origin) << " without a "
+        << (origin == its.batch ? "stow.all_reduce" : "stow.all_gather") << " between them";
   }
   return success(ok);
 }

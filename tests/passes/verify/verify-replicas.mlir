@@ -77,13 +77,39 @@ module attributes {stow.form = "step", stow.devices = 2 : i64} {
     %l = stow.all_reduce %p {ranks = 2 : i64} : (tensor<f32>) -> tensor<f32>
     %g = stow.reduce_scatter %x {ranks = 2 : i64, stow.phase = #stow.phase<backward>} : (tensor<4xf32>) -> tensor<2xf32>
     %s = stow.shard %u {ranks = 2 : i64, stow.phase = #stow.phase<backward>} : (tensor<4xf32>) -> tensor<2xf32>
-    // expected-error @+1 {{@train: "w" would differ from rank to rank: it is computed from a stow.shard without a stow.all_reduce between them}}
+    // expected-error @+1 {{@train: "w" would differ from rank to rank: it is computed from a stow.shard without a stow.all_gather between them}}
     %w1 = stow.sgd %w, %s, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = #stow.phase<update>}
         : (tensor<2xf32>, tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
     %v, %m1 = stow.sgd %s, %g, %lr, %m {momentum = 0.9 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = #stow.phase<update>}
         : (tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
     %u1 = stow.all_gather %v, %u {ranks = 2 : i64, stow.phase = #stow.phase<update>} : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>
     return %l, %w1, %u1, %m1 : tensor<f32>, tensor<2xf32>, tensor<4xf32>, tensor<2xf32>
+  }
+  func.func @eval(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
+    %y = stow.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}
+
+// -----
+
+// S11: gathering makes the same of all ranks' shards, but adds up no gradients.
+module attributes {stow.form = "step", stow.devices = 2 : i64} {
+  func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+      %u: tensor<4xf32> {stow.name = "u", stow.kind = #stow.kind<parameter>},
+      %m: tensor<2xf32> {stow.name = "m", stow.kind = #stow.kind<optimizer>, stow.init = #stow.init<"constant", 0.0, 0.0>, stow.shard_of = tensor<4xf32>},
+      %lr: tensor<f32> {stow.name = "learning_rate", stow.kind = #stow.kind<learning_rate>})
+      -> (tensor<f32> {stow.name = "loss"}, tensor<4xf32> {stow.state = "u"}, tensor<2xf32> {stow.state = "m"}) attributes {stow.role = #stow.role<train>} {
+    %p = stow.reduce_sum %x {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+    %l = stow.all_reduce %p {ranks = 2 : i64} : (tensor<f32>) -> tensor<f32>
+    %g = stow.shard %x {ranks = 2 : i64, stow.phase = #stow.phase<backward>} : (tensor<4xf32>) -> tensor<2xf32>
+    %s = stow.shard %u {ranks = 2 : i64, stow.phase = #stow.phase<backward>} : (tensor<4xf32>) -> tensor<2xf32>
+    // expected-error @+1 {{@train: "m" would differ from rank to rank: it is computed from "x" without a stow.all_reduce between them}}
+    %v, %m1 = stow.sgd %s, %g, %lr, %m {momentum = 0.9 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = #stow.phase<update>}
+        : (tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+    // expected-error @+1 {{@train: "u" would differ from rank to rank: it is computed from "x" without a stow.all_reduce between them}}
+    %u1 = stow.all_gather %v, %u {ranks = 2 : i64, stow.phase = #stow.phase<update>} : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %l, %u1, %m1 : tensor<f32>, tensor<4xf32>, tensor<2xf32>
   }
   func.func @eval(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %y = stow.neg %x : (tensor<4xf32>) -> tensor<4xf32>
