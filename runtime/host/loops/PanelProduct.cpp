@@ -1,26 +1,13 @@
 #include "runtime/host/loops/PanelProduct.h"
 
 #include "runtime/base/Parallel.h"
-#include "runtime/host/loops/TileProduct.h"
-
-#include <algorithm>
+#include "runtime/host/loops/ProductTasks.h"
 
 namespace stow::host {
 namespace {
 
 /// Rows of the blocks that are added to what is there.
 constexpr int64_t blockRows = 12;
-
-/// Rows of a task, where there are fewer panels than threads.
-constexpr int64_t leastRows = 48;
-
-/// Products of fewer multiplications run on the calling thread: one core does them in 10 microseconds, and
-/// handing them to the pool takes about as long.
-constexpr int64_t parallelWork = 1 << 19;
-
-int64_t panelsOf(const PanelProduct &product) {
-  return (product.columns + panelColumns - 1) / panelColumns;
-}
 
 /// Elements of a copied panel: its rows in whole vectors; 0 where all panels are read as they lie.
 int64_t copiedElements(const PanelProduct &product) {
@@ -55,7 +42,6 @@ STOW_INLINE void copyPanel(const PanelProduct &product, const float *right, int6
 struct Target {
   float *address;
   int64_t pitch, columns;
-  const float *bias = nullptr;
 };
 
 /// Sums of a few rows into place, by way of a block on the stack.
@@ -84,77 +70,31 @@ STOW_INLINE void multiplyBlockOf(LeftTile<stored> left, RightTile right, Target 
 
 template <typename V, Stored stored>
 STOW_INLINE void multiplyPanel(const PanelProduct &product, LeftTile<stored> left,
-                               const float *right, Target to, int64_t first, int64_t rows,
-                               Becomes becomes, float *panel) {
+                               const ProductPart &part, Becomes becomes, float *panel) {
   const int64_t block = summedBlock(product.depth);
   for (int64_t k = 0; k < product.depth; k += block) {
     const int64_t depth = std::min(block, product.depth - k);
-    RightTile tile = {right + k * product.columns + first, panelColumns, product.columns};
-    if (product.isRightTransposed || to.columns < panelColumns) {
-      copyPanel(product, right, k, depth, first, to.columns, panel);
+    RightTile tile = {part.right + k * product.columns + part.first, panelColumns, product.columns};
+    if (product.isRightTransposed || part.columns < panelColumns) {
+      copyPanel(product, part.right, k, depth, part.first, part.columns, panel);
       tile = {panel, 0, panelColumns};
     }
-    const LeftTile<stored> part = {
+    const LeftTile<stored> factor = {
         stored == Stored::AsItIs ? left.address + k : left.address + k * left.pitch, left.pitch};
-    multiplyBlockOf<V>(part, tile, to, rows, depth,
+    multiplyBlockOf<V>(factor, tile, {part.to, part.pitch, part.columns}, part.rows, depth,
                        k > 0 || becomes == Becomes::Added ? Writes::Adds : Writes::Assigns);
   }
-  if (to.bias)
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t i = 0; i < to.columns; ++i)
-        to.address[row * to.pitch + i] += to.bias[i];
-}
-
-/// How a product is cut into tasks: rows first, so that a panel stays in the cache.
-struct Tasks {
-  Tasks(const PanelProduct &product, int64_t available) : panels(panelsOf(product)) {
-    const bool pays =
-        product.count * product.rows * product.columns * product.depth >= parallelWork;
-    const int64_t threads = pays ? available : 1;
-    const int64_t few =
-        std::max<int64_t>(1, threads / std::max<int64_t>(1, panels * product.count));
-    parts = std::clamp<int64_t>(product.rows / leastRows, 1, few);
-    count = product.count * panels * parts;
-    slots = std::min(threads, count);
-  }
-  int64_t panels, parts; ///< of the columns, of the rows
-  int64_t count, slots;  ///< slots: threads that take tasks
-};
-
-struct Addresses {
-  const float *left, *right, *bias;
-  float *result;
-};
-
-template <typename V>
-STOW_INLINE void runTasks(const PanelProduct &product, const Tasks &tasks,
-                          const Addresses &addresses, Becomes becomes, float *panel, int64_t begin,
-                          int64_t end) {
-  for (int64_t task = begin; task < end; ++task) {
-    const int64_t part = task % tasks.parts,
-                  first = task / tasks.parts % tasks.panels * panelColumns,
-                  number = task / tasks.parts / tasks.panels;
-    const int64_t row = product.rows * part / tasks.parts,
-                  rows = product.rows * (part + 1) / tasks.parts - row;
-    const float *left = addresses.left + number * product.rows * product.depth,
-                *right = addresses.right + number * product.depth * product.columns;
-    const Target to = {addresses.result + (number * product.rows + row) * product.columns + first,
-                       product.columns, std::min(panelColumns, product.columns - first),
-                       addresses.bias ? addresses.bias + first : nullptr};
-    if (product.isLeftTransposed)
-      multiplyPanel<V>(product, LeftTransposed{left + row, product.rows}, right, to, first, rows,
-                       becomes, panel);
-    else
-      multiplyPanel<V>(product, Left{left + row * product.depth, product.depth}, right, to, first,
-                       rows, becomes, panel);
-  }
+  part.addBias();
 }
 
 #define STOW_FOR(name, target, V)                                                                  \
-  target void run##name(const PanelProduct &product, const Tasks &tasks,                           \
-                        const Addresses &addresses, Becomes becomes, float *panel, int64_t begin,  \
-                        int64_t end) {                                                             \
-    runTasks<V>(product, tasks, addresses, becomes, panel, begin, end);                            \
+  target void run##name(const PanelProduct &product, const ProductTasks &tasks,                    \
+                        const ProductAddresses &addresses, Becomes becomes, float *panel,          \
+                        int64_t begin, int64_t end) {                                              \
+    runTasks(product, tasks, addresses, begin, end,                                                \
+             [&](auto left, const ProductPart &part) __attribute__((always_inline)) {              \
+               multiplyPanel<V>(product, left, part, becomes, panel);                              \
+             });                                                                                   \
   }
 STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 #undef STOW_FOR
@@ -162,14 +102,15 @@ STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 } // namespace
 
 Bytes PanelProduct::scratchBytes(int64_t threads) const {
-  return Tasks(*this, threads).slots * copiedElements(*this) * Bytes{sizeof(float)};
+  return ProductTasks(*this, panelColumns, threads).slots * copiedElements(*this) *
+         Bytes{sizeof(float)};
 }
 
 void multiplyPanels(const PanelProduct &product, const float *left, const float *right,
                     const float *bias, float *result, Becomes becomes, char *scratch,
                     int64_t threads) {
   const auto loops = STOW_FOR_INSTRUCTIONS(run);
-  const Tasks tasks(product, threads);
+  const ProductTasks tasks(product, panelColumns, threads);
   parallelFor(tasks.slots, tasks.slots, [&](int64_t begin, int64_t end) {
     for (int64_t slot = begin; slot < end; ++slot)
       loops(product, tasks, {left, right, bias, result}, becomes,

@@ -1,9 +1,7 @@
 #include "runtime/host/loops/StripProduct.h"
 
 #include "runtime/base/Parallel.h"
-#include "runtime/host/loops/TileProduct.h"
-
-#include <algorithm>
+#include "runtime/host/loops/ProductTasks.h"
 
 namespace stow::host {
 namespace {
@@ -23,9 +21,6 @@ constexpr int64_t stripPanels = 8, stripColumns = stripPanels * panelColumns, st
 
 /// Rows of the right factor that are on their way while one is copied.
 constexpr int64_t rowsAhead = 12;
-
-/// Rows of a task, where there are fewer strips than threads.
-constexpr int64_t leastTaskRows = 48;
 
 /// `depth` rows of `columns` elements, `pitch` apart, as panels behind each other.
 STOW_INLINE void copyStrip(const float *from, int64_t pitch, int64_t depth, int64_t columns,
@@ -56,21 +51,15 @@ STOW_INLINE void addTiles(LeftTile<stored> left, RightTile right, ProductTile to
     }
 }
 
-/// Part of the result: rows of it, in the columns of a strip.
-struct Part {
-  const float *right, *bias; ///< of its first column
-  float *to;
-  int64_t rows, columns;
-};
-
 template <typename V, Stored stored>
-STOW_INLINE void multiplyStrip(const PanelProduct &product, LeftTile<stored> left, const Part &part,
-                               Becomes becomes, float *strip) {
+STOW_INLINE void multiplyStrip(const PanelProduct &product, LeftTile<stored> left,
+                               const ProductPart &part, Becomes becomes, float *strip) {
   const int64_t panels = part.columns / panelColumns;
   const ProductTile to = {part.to, product.columns};
   for (int64_t k = 0; k < product.depth; k += stripDepth) {
     const int64_t depth = std::min(stripDepth, product.depth - k);
-    copyStrip(part.right + k * product.columns, product.columns, depth, part.columns, strip);
+    copyStrip(part.right + k * product.columns + part.first, product.columns, depth, part.columns,
+              strip);
     const LeftTile<stored> factor = {
         stored == Stored::AsItIs ? left.address + k : left.address + k * left.pitch, left.pitch};
     const RightTile copied = {strip, depth * panelColumns, panelColumns};
@@ -79,58 +68,17 @@ STOW_INLINE void multiplyStrip(const PanelProduct &product, LeftTile<stored> lef
     else
       addTiles<V>(factor, copied, to, part.rows, panels, depth);
   }
-  if (part.bias)
-    for (int64_t row = 0; row < part.rows; ++row)
-      for (int64_t i = 0; i < part.columns; ++i)
-        part.to[row * product.columns + i] += part.bias[i];
-}
-
-/// How a product is cut into tasks: strips, and rows where they are fewer than threads.
-struct Tasks {
-  Tasks(const PanelProduct &product, int64_t threads)
-      : strips((product.columns + stripColumns - 1) / stripColumns) {
-    const int64_t few = std::max<int64_t>(1, threads / (strips * product.count));
-    parts = std::clamp<int64_t>(product.rows / leastTaskRows, 1, few);
-    count = product.count * strips * parts;
-    slots = std::min(threads, count);
-  }
-  int64_t strips, parts; ///< of the columns, of the rows
-  int64_t count, slots;  ///< slots: threads that take tasks
-};
-
-struct Addresses {
-  const float *left, *right, *bias;
-  float *result;
-};
-
-template <typename V>
-STOW_INLINE void runTasks(const PanelProduct &product, const Tasks &tasks,
-                          const Addresses &addresses, Becomes becomes, float *strip, int64_t begin,
-                          int64_t end) {
-  for (int64_t task = begin; task < end; ++task) {
-    const int64_t cut = task % tasks.parts,
-                  first = task / tasks.parts % tasks.strips * stripColumns,
-                  number = task / tasks.parts / tasks.strips;
-    const int64_t row = product.rows * cut / tasks.parts;
-    const float *left = addresses.left + number * product.rows * product.depth;
-    const Part part = {addresses.right + number * product.depth * product.columns + first,
-                       addresses.bias ? addresses.bias + first : nullptr,
-                       addresses.result + (number * product.rows + row) * product.columns + first,
-                       product.rows * (cut + 1) / tasks.parts - row,
-                       std::min(stripColumns, product.columns - first)};
-    if (product.isLeftTransposed)
-      multiplyStrip<V>(product, LeftTransposed{left + row, product.rows}, part, becomes, strip);
-    else
-      multiplyStrip<V>(product, Left{left + row * product.depth, product.depth}, part, becomes,
-                       strip);
-  }
+  part.addBias();
 }
 
 #define STOW_FOR(name, target, V)                                                                  \
-  target void run##name(const PanelProduct &product, const Tasks &tasks,                           \
-                        const Addresses &addresses, Becomes becomes, float *strip, int64_t begin,  \
-                        int64_t end) {                                                             \
-    runTasks<V>(product, tasks, addresses, becomes, strip, begin, end);                            \
+  target void run##name(const PanelProduct &product, const ProductTasks &tasks,                    \
+                        const ProductAddresses &addresses, Becomes becomes, float *strip,          \
+                        int64_t begin, int64_t end) {                                              \
+    runTasks(product, tasks, addresses, begin, end,                                                \
+             [&](auto left, const ProductPart &part) __attribute__((always_inline)) {              \
+               multiplyStrip<V>(product, left, part, becomes, strip);                              \
+             });                                                                                   \
   }
 STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 #undef STOW_FOR
@@ -149,14 +97,15 @@ bool isForStrips(const PanelProduct &product, Becomes becomes) {
 }
 
 Bytes stripScratchBytes(const PanelProduct &product, int64_t threads) {
-  return Tasks(product, threads).slots * stripElements(product) * Bytes{sizeof(float)};
+  return ProductTasks(product, stripColumns, threads).slots * stripElements(product) *
+         Bytes{sizeof(float)};
 }
 
 void multiplyStrips(const PanelProduct &product, const float *left, const float *right,
                     const float *bias, float *result, Becomes becomes, char *scratch,
                     int64_t threads) {
   const auto loops = STOW_FOR_INSTRUCTIONS(run);
-  const Tasks tasks(product, threads);
+  const ProductTasks tasks(product, stripColumns, threads);
   parallelFor(tasks.slots, tasks.slots, [&](int64_t begin, int64_t end) {
     for (int64_t slot = begin; slot < end; ++slot)
       loops(product, tasks, {left, right, bias, result}, becomes,

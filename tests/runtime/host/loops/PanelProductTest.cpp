@@ -1,63 +1,35 @@
 // Tests products in panels against sums in double, and bit for bit on any number of threads.
 #include "runtime/host/loops/PanelProduct.h"
 
-#include "tests/runtime/host/Draw.h"
+#include "tests/runtime/host/loops/ProductCase.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <memory>
-#include <ostream>
 #include <vector>
 
 namespace stow::host::test {
 namespace {
 
-struct Case {
-  PanelProduct product;
-  bool hasBias = false;
-  Becomes becomes = Becomes::Result;
-};
-
-std::ostream &operator<<(std::ostream &out, const Case &c) {
-  const PanelProduct &p = c.product;
-  return out << p.count << " of " << p.rows << "x" << p.columns << "x" << p.depth << ", transposed "
-             << p.isLeftTransposed << p.isRightTransposed << ", bias " << c.hasBias << ", added "
-             << (c.becomes == Becomes::Added);
-}
-
-class PanelProductTest : public testing::TestWithParam<Case> {
+class PanelProductTest : public testing::TestWithParam<ProductCase> {
 protected:
-  const Case c = GetParam();
+  const ProductCase c = GetParam();
   const PanelProduct &p = c.product;
-  const std::vector<float> left = draw(p.count * p.rows * p.depth, 1),
-                           right = draw(p.count * p.columns * p.depth, 2),
-                           bias = draw(p.columns, 3), there = draw(p.count * p.rows * p.columns, 4);
+  const ProductNumbers numbers{c};
 
   std::vector<float> run(int64_t threads, float inScratch) const {
-    std::vector<float> result = there;
+    std::vector<float> result = numbers.there;
     const Bytes bytes = p.scratchBytes(threads);
     const std::unique_ptr<float, decltype(&std::free)> scratch(
         static_cast<float *>(std::aligned_alloc(64, static_cast<size_t>(alignUp(bytes, 64) + 64))),
         &std::free);
     std::fill_n(scratch.get(), bytes / Bytes{sizeof(float)} + 1, inScratch);
-    multiplyPanels(p, left.data(), right.data(), c.hasBias ? bias.data() : nullptr, result.data(),
+    multiplyPanels(p, numbers.left.data(), numbers.right.data(), numbers.biasOrNull, result.data(),
                    c.becomes, reinterpret_cast<char *>(scratch.get()), threads);
     EXPECT_EQ(std::isnan(scratch.get()[bytes / Bytes{sizeof(float)}]), std::isnan(inScratch));
     return result;
-  }
-
-  double expected(int64_t number, int64_t row, int64_t column) const {
-    const float *a = left.data() + number * p.rows * p.depth,
-                *b = right.data() + number * p.columns * p.depth;
-    double sum = c.hasBias ? bias[column] : 0;
-    if (c.becomes == Becomes::Added)
-      sum += there[(number * p.rows + row) * p.columns + column];
-    for (int64_t k = 0; k < p.depth; ++k)
-      sum += static_cast<double>(p.isLeftTransposed ? a[k * p.rows + row] : a[row * p.depth + k]) *
-             (p.isRightTransposed ? b[column * p.depth + k] : b[k * p.columns + column]);
-    return sum;
   }
 };
 
@@ -68,7 +40,7 @@ TEST_P(PanelProductTest, Multiplies) {
     for (int64_t row = 0; row < p.rows; ++row)
       for (int64_t column = 0; column < p.columns; ++column)
         ASSERT_NEAR(result[(number * p.rows + row) * p.columns + column],
-                    expected(number, row, column), error)
+                    elementOf(c, numbers, number, row, column), error)
             << number << ", " << row << ", " << column;
 }
 
@@ -78,8 +50,8 @@ TEST_P(PanelProductTest, GivesTheSameBitsOnAnyNumberOfThreads) {
     EXPECT_EQ(run(threads, NAN), result) << threads;
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> result;
+std::vector<ProductCase> cases() {
+  std::vector<ProductCase> result;
   for (const PanelProduct &shape :
        {PanelProduct{1, 32, 128, 64}, PanelProduct{1, 32, 2, 128}, PanelProduct{1, 13, 31, 7},
         PanelProduct{5, 1, 17, 9}, PanelProduct{1, 200, 16, 40}, PanelProduct{1, 3, 24, 600},

@@ -2,51 +2,37 @@
 // number of threads.
 #include "runtime/host/loops/SkinnyProduct.h"
 
-#include "tests/runtime/host/Draw.h"
+#include "tests/runtime/host/loops/ProductCase.h"
 
 #include <gtest/gtest.h>
 
-#include <ostream>
 #include <vector>
 
 namespace stow::host::test {
 namespace {
 
-struct Case {
-  PanelProduct product;
-  bool hasBias = false;
-  Becomes becomes = Becomes::Result;
-};
-
-std::ostream &operator<<(std::ostream &out, const Case &c) {
-  const PanelProduct &p = c.product;
-  return out << p.rows << "x" << p.columns << "x" << p.depth << ", transposed "
-             << p.isLeftTransposed << p.isRightTransposed << ", bias " << c.hasBias << ", added "
-             << (c.becomes == Becomes::Added);
-}
-
-class SkinnyProductTest : public testing::TestWithParam<Case> {};
+class SkinnyProductTest : public testing::TestWithParam<ProductCase> {};
 
 TEST_P(SkinnyProductTest, GivesTheBitsOfPanelsOnAnyNumberOfThreads) {
-  const auto [p, hasBias, becomes] = GetParam();
-  const std::vector<float> left = draw(p.rows * p.depth, 1), right = draw(p.columns * p.depth, 2),
-                           bias = draw(p.columns, 3), there = draw(p.rows * p.columns, 4);
-  std::vector<float> expected = there;
+  const ProductCase c = GetParam();
+  const PanelProduct &p = c.product;
+  const ProductNumbers numbers(c);
+  std::vector<float> expected = numbers.there;
   std::vector<char> scratch(static_cast<size_t>(p.scratchBytes(1)) + 64);
   char *aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64);
-  multiplyPanels(p, left.data(), right.data(), hasBias ? bias.data() : nullptr, expected.data(),
-                 becomes, aligned, 1);
+  multiplyPanels(p, numbers.left.data(), numbers.right.data(), numbers.biasOrNull, expected.data(),
+                 c.becomes, aligned, 1);
   for (int64_t threads : {1, 2, 3, 8}) {
-    std::vector<float> result = there;
-    multiplySkinny(p, left.data(), right.data(), hasBias ? bias.data() : nullptr, result.data(),
-                   becomes, threads);
+    std::vector<float> result = numbers.there;
+    multiplySkinny(p, numbers.left.data(), numbers.right.data(), numbers.biasOrNull, result.data(),
+                   c.becomes, threads);
     EXPECT_EQ(result, expected) << threads;
   }
 }
 
 // Rows and columns beside whole tiles, more contracted elements than are summed at once, rows 4 KiB apart.
-std::vector<Case> cases() {
-  std::vector<Case> result;
+std::vector<ProductCase> cases() {
+  std::vector<ProductCase> result;
   auto add = [&](const PanelProduct &product) {
     result.push_back({product});
     result.push_back({product, true});

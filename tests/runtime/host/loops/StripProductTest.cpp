@@ -2,63 +2,37 @@
 // the same bits on any number of threads.
 #include "runtime/host/loops/StripProduct.h"
 
-#include "tests/runtime/host/Draw.h"
+#include "tests/runtime/host/loops/ProductCase.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
-#include <ostream>
 #include <vector>
 
 namespace stow::host::test {
 namespace {
 
-struct Case {
-  PanelProduct product;
-  bool hasBias = false;
-  Becomes becomes = Becomes::Result;
-};
-
-std::ostream &operator<<(std::ostream &out, const Case &c) {
-  const PanelProduct &p = c.product;
-  return out << p.count << " of " << p.rows << "x" << p.columns << "x" << p.depth << ", transposed "
-             << p.isLeftTransposed << ", bias " << c.hasBias << ", added "
-             << (c.becomes == Becomes::Added);
-}
-
-class StripProductTest : public testing::TestWithParam<Case> {
+class StripProductTest : public testing::TestWithParam<ProductCase> {
 protected:
-  const Case c = GetParam();
+  const ProductCase c = GetParam();
   const PanelProduct &p = c.product;
-  const std::vector<float> left = draw(p.count * p.rows * p.depth, 1),
-                           right = draw(p.count * p.columns * p.depth, 2),
-                           bias = draw(p.columns, 3), there = draw(p.count * p.rows * p.columns, 4);
+  const ProductNumbers numbers{c};
 
   /// By `multiply`, with scratch that is full of what is no number.
   std::vector<float> run(decltype(multiplyStrips) &multiply, Bytes bytes, int64_t threads) const {
-    std::vector<float> result = there;
+    std::vector<float> result = numbers.there;
     const size_t count = static_cast<size_t>(bytes) / sizeof(float);
     std::vector<float> scratch(count + 16 + 1, std::numeric_limits<float>::quiet_NaN());
     const size_t skipped = (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64 / 4;
     scratch[skipped + count] = 7;
-    multiply(p, left.data(), right.data(), c.hasBias ? bias.data() : nullptr, result.data(),
+    multiply(p, numbers.left.data(), numbers.right.data(), numbers.biasOrNull, result.data(),
              c.becomes, reinterpret_cast<char *>(scratch.data() + skipped), threads);
     EXPECT_EQ(scratch[skipped + count], 7) << "behind the scratch";
     return result;
   }
   std::vector<float> strips(int64_t threads) const {
     return run(multiplyStrips, stripScratchBytes(p, threads), threads);
-  }
-
-  double expected(int64_t number, int64_t row, int64_t column) const {
-    const float *a = left.data() + number * p.rows * p.depth,
-                *b = right.data() + number * p.columns * p.depth;
-    double sum = c.hasBias ? bias[static_cast<size_t>(column)] : 0;
-    for (int64_t k = 0; k < p.depth; ++k)
-      sum += static_cast<double>(p.isLeftTransposed ? a[k * p.rows + row] : a[row * p.depth + k]) *
-             b[k * p.columns + column];
-    return sum;
   }
 };
 
@@ -73,7 +47,7 @@ TEST_P(StripProductTest, GivesTheBitsOfPanelsOrTheSumsOfDoubles) {
     for (int64_t row = 0; row < p.rows; ++row)
       for (int64_t column = 0; column < p.columns; ++column)
         ASSERT_NEAR(result[static_cast<size_t>((number * p.rows + row) * p.columns + column)],
-                    expected(number, row, column), error)
+                    elementOf(c, numbers, number, row, column), error)
             << number << ", " << row << ", " << column;
 }
 
@@ -84,8 +58,8 @@ TEST_P(StripProductTest, GivesTheSameBitsOnAnyNumberOfThreads) {
 }
 
 // More contracted elements than a strip has, with a rest; rows beside whole blocks; fewer strips than threads.
-std::vector<Case> cases() {
-  std::vector<Case> result;
+std::vector<ProductCase> cases() {
+  std::vector<ProductCase> result;
   for (const PanelProduct &shape : {PanelProduct{1, 64, 512, 70}, PanelProduct{1, 17, 1024, 300},
                                     PanelProduct{2, 19, 512, 256}, PanelProduct{1, 100, 512, 1100}})
     for (bool isLeftTransposed : {false, true}) {
