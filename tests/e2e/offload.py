@@ -238,7 +238,9 @@ def check_words(args: argparse.Namespace) -> None:
 def check_kinds(args: argparse.Namespace) -> None:
     """State that is fetched is no activation and no gradient, in the sum at the peak and among the buffers; what travels is listed by its name."""
     model = args.work / "mlp_wide.onnx"
-    flags = ["--threads=1", "--target-cpu=x86-64-v3", "--optimizer=adamw:lr=1e-3", f"--offload={args.work}/missing", COPIES, "--offload-capacity=1GiB"]
+    # With few samples weights and their state are the peak.
+    flags = ["--threads=1", "--target-cpu=x86-64-v3", "--batch=64", "--optimizer=adamw:lr=1e-3"]
+    flags += [f"--offload={args.work}/missing", COPIES, "--offload-capacity=1GiB"]
     for freeze, kind, part in (("", "fetched_optimizer", "optimizer, fetched"), ("--freeze=*.weight", "fetched_frozen", "frozen, fetched")):
         away = [*flags, "--offload-state=all", *([freeze] if freeze else [])]
         budget = f"--memory-budget={smallest(run(args.stowage, 'plan', model, '--memory-budget=1KiB', *away, code=2))}"
@@ -335,9 +337,9 @@ def check_refusals(args: argparse.Namespace) -> None:
     check("a plan without it needs both" in refused(*missing), "a missing folder whose capacity is not stated is refused")
     check("expected a folder" in refused(*missing, "--offload-capacity=1GiB", "--profile=run"), "a missing folder is refused where the step runs")
     again = re.search(r"as measured now; to plan the same again: (--offload-bandwidth=\S+) (--offload-capacity=\d+)",
-                      run(args.stowage, "plan", model, f"--offload={args.work}", "--memory-budget=90%"))  # fmt: skip
+                      run(args.stowage, "plan", model, f"--offload={args.work}", "--memory-budget=94%"))  # fmt: skip
     check(again is not None, "what was measured can be stated")
-    said = run(args.stowage, "plan", model, f"--offload={args.work}", *again.groups(), "--memory-budget=90%")
+    said = run(args.stowage, "plan", model, f"--offload={args.work}", *again.groups(), "--memory-budget=94%")
     check("as measured now" not in said, f"what is stated is not measured: {said}")
     # Where slow memory has no room the smallest arena is that of recomputation alone.
     least = smallest(run(args.stowage, "plan", model, "--memory-budget=64KiB", code=2))

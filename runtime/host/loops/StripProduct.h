@@ -2,10 +2,10 @@
 //
 // Of such a matrix the elements of a column fall into few lines of the caches: read as it lies, each of them comes from memory again
 // and again. With fewer rows than it takes to pay for packing, the library reads it so: 64 rows by 2048 x 2048 elements at 35
-// GFLOP/s, by 2048 x 1000 at 88 (AVX2). Here a strip of 128 columns and 256 rows is copied, in panels, and then multiplied by all rows
+// GFLOP/s, by 2048 x 1000 at 88 (AVX2). Here a strip of 64 columns and 256 rows is copied, in panels, and then multiplied by all rows
 // of the left factor; what comes next is asked for while it is copied.
 //
-//            b  |======|------|      a strip of b: 8 panels of 16 columns, 128 KiB
+//            b  |======|------|      a strip of b: 4 panels of 16 columns, 64 KiB
 //               |======|      |
 //       |--|--| |------|------|      Sums over 256 contracted elements run in order, and are added up in
 //    a  |--|--|   c                  order: no element depends on the strips, nor on the number of threads.
