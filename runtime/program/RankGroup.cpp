@@ -21,6 +21,9 @@ namespace {
 /// How long a rank that has failed leaves rank 0 to say the same.
 constexpr std::chrono::seconds kPatience(2);
 
+/// How long a launcher takes to read what a process said last.
+constexpr std::chrono::milliseconds kReading(200);
+
 uint64_t checksumOf(std::string_view text) { return addToChecksum(0, {text.data(), text.size()}); }
 
 uint64_t checksumOf(std::span<const uint64_t> numbers) {
@@ -167,6 +170,8 @@ void RankGroup::abort(const Error &error) {
   std::fprintf(stderr, "error: %s%s\n", speaks() ? "" : concat("rank ", rank(), ": ").c_str(),
                error.what());
   std::fflush(nullptr);
+  std::this_thread::sleep_for(
+      kReading); // launchers drop what they have not read of a process that aborts
   ranks->abort(error.exitCode());
 }
 

@@ -46,10 +46,10 @@ TEST_F(TraitsTest, GradientsAreOfTraining) {
     EXPECT_THAT(having<OfTraining>(), testing::Not(testing::Contains(name)));
 }
 
-TEST_F(TraitsTest, UpdatesAreOptimizersSteps) {
+TEST_F(TraitsTest, UpdatesAreStepsOfOptimizersAndWhatFollowsThem) {
   EXPECT_THAT(having<UpdatesState>(),
               testing::UnorderedElementsAre("sgd", "adam", "rmsprop", "adagrad", "lion",
-                                            "adafactor", "moving_average"));
+                                            "adafactor", "moving_average", "all_gather"));
   for (RegisteredOperationName op : context.getRegisteredOperations())
     EXPECT_LE(op.hasTrait<UpdatesState>(), op.hasTrait<OfTraining>()) << op.getStringRef().str();
 }
