@@ -46,8 +46,10 @@ struct Forbidden {
 Forbidden forbiddenIn(func::FuncOp graph, unsigned index) {
   StringRef state = resultString(graph, index, kStateAttr);
   for (unsigned argument = 0; !state.empty() && argument < graph.getNumArguments(); ++argument)
-    if (argumentString(graph, argument, kNameAttr) == state)
-      return {!isOfRank(graph, argument), !isOfRank(graph, argument) && !isShard(graph, argument)};
+    if (argumentString(graph, argument, kNameAttr) == state) {
+      const bool isOfAll = !isOfRank(graph, argument);
+      return {isOfAll, isOfAll && !isShard(graph, argument)};
+    }
   const bool isLoss = resultString(graph, index, kNameAttr) == "loss";
   return {isLoss, isLoss};
 }
@@ -114,16 +116,16 @@ LogicalResult checkGraph(func::FuncOp graph) {
   for (OpOperand &operand : graph.front().getTerminator()->getOpOperands()) {
     const Origins its = origins.lookup(operand.get());
     const Forbidden forbidden = forbiddenIn(graph, operand.getOperandNumber());
-    const Value origin = forbidden.batch && its.batch ? its.batch : its.shard;
-    if (!(forbidden.batch && its.batch) && !(forbidden.shard && its.shard))
+    const bool isOfBatch = forbidden.batch && its.batch;
+    if (!isOfBatch && !(forbidden.shard && its.shard))
       continue;
     ok = false;
     StringRef state = resultString(graph, operand.getOperandNumber(), kStateAttr);
     emitError(operand.get().getLoc())
         << "@" << graph.getSymName() << ": \"" << (state.empty() ? StringRef("loss") : state)
         << "\" would differ from rank to rank: it is computed from "
-        << describeOrigin(graph, origin) << " without a "
-        << (origin == its.batch ? "stow.all_reduce" : "stow.all_gather") << " between them";
+        << describeOrigin(graph, isOfBatch ? its.batch : its.shard) << " without a "
+        << (isOfBatch ? "stow.all_reduce" : "stow.all_gather") << " between them";
   }
   return success(ok);
 }
