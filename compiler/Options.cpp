@@ -172,6 +172,12 @@ std::string checkedTargetCpu(const std::string &name) {
                         "clang -mcpu=help prints");
 }
 
+/// Percents of three words: none of the state, all of it, or as much as a budget needs.
+std::optional<int64_t> shareOf(size_t word) {
+  const std::optional<int64_t> percents[] = {0, 100, std::nullopt};
+  return percents[word];
+}
+
 /// What is minimized, and how.
 void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("loss", "LOSS",
@@ -223,25 +229,21 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.clipNorm = parseLimit("clip-norm", text); });
   flags.value("clip-value", "X", "clamp every element of a gradient to [-X, X]",
               [&](const std::string &text) { options.clipValue = parseLimit("clip-value", text); });
-  flags.value(
-      "optimizer-state", "TYPE",
-      "what the optimizer keeps of large matrices: f32, 8bit (codes in blocks of 256), or "
-      "auto: as little in 8 bits as fits the budget, the largest first",
-      [&](const std::string &text) {
-        const std::optional<int64_t> percents[] = {0, 100, std::nullopt};
-        options.eightBitPercent =
-            percents[oneOf(text, {"f32", "8bit", "auto"}, "type of state", "--optimizer-state")];
-      });
-  flags.value(
-      "shard-state", "KINDS",
-      "with --devices, state of which each device keeps a part alone: none, optimizer (ZeRO's "
-      "first "
-      "stage), or auto: as little as fits the budget, the largest parameters first",
-      [&](const std::string &text) {
-        const std::optional<int64_t> percents[] = {0, 100, std::nullopt};
-        options.shardPercent =
-            percents[oneOf(text, {"none", "optimizer", "auto"}, "kind of state", "--shard-state")];
-      });
+  flags.value("optimizer-state", "TYPE",
+              "what the optimizer keeps of large matrices: f32, 8bit (codes in blocks of 256), or "
+              "auto: as little in 8 bits as fits the budget, the largest first",
+              [&](const std::string &text) {
+                options.eightBitPercent = shareOf(
+                    oneOf(text, {"f32", "8bit", "auto"}, "type of state", "--optimizer-state"));
+              });
+  flags.value("shard-state", "KINDS",
+              "with --devices, state of which each device keeps a part alone: none, optimizer "
+              "(ZeRO's first "
+              "stage), or auto: as little as fits the budget, the largest parameters first",
+              [&](const std::string &text) {
+                options.shardPercent = shareOf(
+                    oneOf(text, {"none", "optimizer", "auto"}, "kind of state", "--shard-state"));
+              });
   flags.value("input-gradients", "NAMES", "inputs whose gradient the step gives as well",
               [&](const std::string &text) { options.inputGradients = splitList(text); });
 }
