@@ -1,4 +1,5 @@
 #include "codegen/Backend.h"
+#include "codegen/Measured.h"
 
 #include "codegen/cuda/Chip.h"
 #include "codegen/cuda/CudaBackend.h"
@@ -21,6 +22,8 @@ struct TargetEntry {
   std::string (*requireDevice)(const std::string &devices); ///< as they are listed; throws
   const char *torchDevice;                                  ///< as PyTorch names the device
   std::string (*whyNot)(Feature);                           ///< empty: it has the feature
+  /// As whyNotMeasuredOn, of these devices; null: the compiler measures its kernels itself.
+  std::string (*whyNotMeasuredOn)(const std::string &devices, const std::string &measured);
   std::unique_ptr<Backend> (*create)(const BackendOptions &);
   void (*registerDialects)(
       mlir::DialectRegistry &); ///< of its own, as its passes; null: it has none
@@ -29,11 +32,12 @@ struct TargetEntry {
 
 /// Every target, in the order in which errors list them.
 constexpr TargetEntry kTargets[] = {
-    {"host", "cpu", "host", nullptr, nullptr, "cpu", host::whyNot, host::createHostBackend, nullptr,
-     nullptr},
+    {"host", "cpu", "host", nullptr, nullptr, "cpu", host::whyNot, nullptr, host::createHostBackend,
+     nullptr, nullptr},
     {"cuda", "cuda", "cuda:GPU", cuda::chipNames,
      [](const std::string &names) { return cuda::namesOf(cuda::requireChips(names)); }, "cuda",
-     cuda::whyNot, cuda::createCudaBackend, cuda::registerDialects, cuda::registerPasses},
+     cuda::whyNot, cuda::whyNotMeasuredOn, cuda::createCudaBackend, cuda::registerDialects,
+     cuda::registerPasses},
 };
 
 /// The entry, and the device that follows a colon. A device's name alone says which target it is of.
@@ -67,6 +71,15 @@ std::string requireTarget(const std::string &name) {
 
 std::string whyNot(const std::string &target, Feature feature) {
   return find(target).first.whyNot(feature);
+}
+
+bool programsMeasure(const std::string &target) {
+  return find(target).first.whyNotMeasuredOn != nullptr;
+}
+
+std::string whyNotMeasuredOn(const std::string &target, const std::string &device) {
+  const auto [entry, devices] = find(target);
+  return entry.whyNotMeasuredOn(devices, device);
 }
 
 std::string torchDevice(const std::string &target) { return find(target).first.torchDevice; }

@@ -1,9 +1,9 @@
 #include "compiler/MeasuredCosts.h"
 
+#include "compiler/StepKernels.h"
 #include "compiler/StepRun.h"
 #include "ir/StepGraphs.h"
 #include "ir/Stow.h"
-#include "ir/StowOffloadOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/SendStates.h"
 #include "passes/order/CostModel.h"
@@ -18,7 +18,6 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
-#include "llvm/Support/xxhash.h"
 
 #include <absl/strings/str_cat.h>
 #include <chrono>
@@ -28,57 +27,6 @@ using namespace mlir;
 
 namespace stow {
 namespace {
-
-/// The launching ops of the step's graphs. Copies take no time of the processor's: the folder says how long they take.
-SmallVector<Operation *> launchesOf(ModuleOp module) {
-  SmallVector<Operation *> ops;
-  for (auto graph : module.getOps<func::FuncOp>())
-    for (Operation &op : graph.getBody().front().without_terminator())
-      if (isStepGraph(graph) && !launchesNothing(&op) && !isCopyOrAwait(&op))
-        ops.push_back(&op);
-  return ops;
-}
-
-/// `op` as the only op of a graph: its operands are data, its results are returned. Attributes that
-/// belong to its place in the step are gone.
-func::FuncOp isolate(Operation *op, OpBuilder &builder, const std::string &name) {
-  SmallVector<Value> operands;
-  for (Value operand : op->getOperands())
-    if (!llvm::is_contained(operands, operand))
-      operands.push_back(operand);
-  auto type = builder.getFunctionType(
-      llvm::map_to_vector(operands, [](Value v) { return v.getType(); }), op->getResultTypes());
-  auto graph = func::FuncOp::create(builder, builder.getUnknownLoc(), name, type);
-  setRole(graph, Role::Measure);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(graph.addEntryBlock());
-  IRMapping mapping;
-  for (auto [operand, argument] : llvm::zip(operands, graph.getArguments())) {
-    mapping.map(operand, argument);
-    setKindOfArgument(graph, argument.getArgNumber(), ArgumentKind::Input);
-    graph.setArgAttr(argument.getArgNumber(), kNameAttr,
-                     builder.getStringAttr(absl::StrCat("operand", argument.getArgNumber())));
-  }
-  Operation *alone = builder.clone(*op, mapping);
-  for (NamedAttribute attribute : llvm::to_vector(alone->getDiscardableAttrs()))
-    if (attribute.getName() != kWorkspaceAttr)
-      alone->removeDiscardableAttr(attribute.getName());
-  func::ReturnOp::create(builder, builder.getUnknownLoc(), alone->getResults());
-  return graph;
-}
-
-/// Equal for ops that compute the same on the same shapes and layouts.
-std::string keyOf(Operation *op) {
-  OpBuilder builder(op->getContext());
-  OwningOpRef<ModuleOp> scratch = ModuleOp::create(builder.getUnknownLoc());
-  builder.setInsertionPointToEnd(scratch->getBody());
-  isolate(op, builder, "key");
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  scratch->print(out, OpPrintingFlags().printGenericOpForm().useLocalScope());
-  llvm::XXH128_hash_t hash = llvm::xxh3_128bits(llvm::arrayRefFromStringRef(text));
-  return llvm::utohexstr(hash.high64, true, 16) + llvm::utohexstr(hash.low64, true, 16);
-}
 
 /// The step of `prepared` with everything kept, all state in the arena, in program order.
 OwningOpRef<ModuleOp> placeWholeStep(ModuleOp prepared, const Target &target) {

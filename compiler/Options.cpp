@@ -1,5 +1,6 @@
 #include "compiler/Options.h"
 
+#include "codegen/Measured.h"
 #include "codegen/program/ObjectFile.h"
 #include "compiler/CardVerdict.h"
 #include "compiler/DataSheet.h"
@@ -407,10 +408,12 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               "data sheet whose speed weighs recomputations: " + joined(deviceNames()) +
                   ", or a file.json (default: the target's)",
               [&](const std::string &text) { options.roofline = text; });
-  flags.value("profile", "run|FILE",
-              "weigh recomputations by measured times: run measures every kernel of the step on "
-              "this machine now, FILE is what --save-profile wrote",
-              [&](const std::string &text) { options.profile = text; });
+  flags.value(
+      "profile", "run|FILE",
+      "weigh recomputations by measured times: run measures every kernel of the step on "
+      "this machine now, FILE is what --save-profile wrote, or for a GPU what ./model train "
+      "--profile=FILE wrote there",
+      [&](const std::string &text) { options.profile = text; });
   flags.value("save-profile", "FILE", "write the times that --profile=run measured, as JSON",
               [&](const std::string &text) { options.saveProfilePath = text; });
   flags.value("save-problem", "FILE",
@@ -581,10 +584,15 @@ void finishOptions(CompileOptions &options) {
       throw Error::badInput(why);
   if (options.budgetCovers == BudgetCovers::Process && !options.memoryBudget)
     throw Error::badInput("--budget-covers=process is about --memory-budget; give one");
-  if (!options.profile.empty() && !options.roofline.empty() &&
+  if (!options.profile.empty() && !options.roofline.empty() && !programsMeasure(options.target) &&
       !absl::StartsWith(options.roofline, "cpu"))
     throw Error::badInput("--profile has the times of this machine's processor, --roofline=" +
                           options.roofline + " those of another; give one of them");
+  if (options.profile == "run" && programsMeasure(options.target))
+    throw Error::badInput("--profile=run measures kernels in this process, and those for " +
+                          options.target +
+                          " run where the GPU is: compile the model, and give --profile=FILE what "
+                          "./model train --data=FILE --profile=FILE wrote there");
   if (!options.saveProfilePath.empty() && options.profile != "run")
     throw Error::badInput("--save-profile writes what --profile=run measures; add --profile=run");
   if (options.threads == 0)

@@ -1,10 +1,12 @@
 #include "compiler/Pipeline.h"
 
+#include "codegen/Measured.h"
 #include "compiler/CheckTypes.h"
-
 #include "compiler/DataSheet.h"
 #include "compiler/MeasuredCosts.h"
+#include "compiler/ProgramCosts.h"
 #include "compiler/ProgressLine.h"
+#include "compiler/StepKernels.h"
 #include "compiler/TensorList.h"
 #include "ir/Stow.h"
 #include "ir/StowOffloadOps.h"
@@ -252,6 +254,13 @@ CostModel weighStep(ModuleOp prepared, const CompileOptions &options, const Back
   CostModel costs = sheetOf(options, backend);
   if (options.profile.empty())
     return costs;
+  if (programsMeasure(options.target)) {
+    ProgramCosts times = ProgramCosts::load(options.profile, options.target);
+    times.annotate(prepared, costs);
+    costs.device = times.describe();
+    costs.measured = true;
+    return costs;
+  }
   if (options.profile == "run")
     measured.measure(prepared, options.threads, backend);
   else
@@ -367,6 +376,8 @@ void makeStep(ModuleOp model, const CompileOptions &options, const StepVariant &
 
 void finishStep(ModuleOp step, const CompileOptions &options, const Backend &backend) {
   addKernels(step, backend.target());
+  if (programsMeasure(options.target))
+    numberKernels(step);
   stateOutside(step, options, backend);
   addDeviceNote(step, backend);
 }

@@ -9,6 +9,8 @@
 #include "codegen/program/ProgramFiles.h"
 #include "runtime/base/Error.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <filesystem>
 
 using namespace mlir;
@@ -120,8 +122,7 @@ public:
   }
 
   std::unique_ptr<LoadedCode> load(BuiltProgram &) const override {
-    throw Error::badInput("kernels for cuda:" + name +
-                          " are not measured by the compiler; --profile takes --target=host");
+    throw Error::internal("kernels for cuda:" + name + " are loaded by the compiler");
   }
 
 private:
@@ -152,6 +153,22 @@ std::string whyNot(Feature feature) {
     return "";
   }
   throw Error::internal("GPUs have no answer about a feature");
+}
+
+std::string whyNotMeasuredOn(const std::string &gpus, const std::string &device) {
+  // "NVIDIA GeForce RTX 4090" as "nvidiageforcertx4090".
+  std::string plain;
+  for (char c : device)
+    if (llvm::isAlnum(c))
+      plain += llvm::toLower(c);
+  const std::vector<Chip> chips = requireChips(gpus);
+  for (const Chip &chip : chips) {
+    const std::string names = chip.isNamed() ? chip.name : chipsOf(chip.name);
+    for (llvm::StringRef name : llvm::split(names, ", "))
+      if (!name.empty() && plain.find(name.str()) != std::string::npos)
+        return "";
+  }
+  return "was measured on " + device + ", and the plan is for cuda:" + namesOf(chips);
 }
 
 std::unique_ptr<Backend> createCudaBackend(const BackendOptions &options) {

@@ -12,6 +12,7 @@
 #include "ir/StowQuantizeOps.h"
 #include "ir/TiedNames.h"
 #include "passes/memory/DescribePlan.h"
+#include "passes/memory/KernelNumber.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/PlanWords.h"
@@ -421,6 +422,13 @@ private:
       if (part != op && call) // reads what the call reads
         command.bytes -= static_cast<double>(storedBytesOf(part->getOperand(0).getType()));
     }
+    SmallVector<int64_t> kernels;
+    for (Operation *part : ops)
+      if (auto kernel = part->getAttrOfType<IntegerAttr>(kKernelAttr))
+        kernels.push_back(kernel.getInt());
+    if (kernels.size() ==
+        ops.size()) // of what came apart behind the prepared step nobody knows a number
+      command.ints[kKernelsOfCommand].assign(kernels.begin(), kernels.end());
     command.kind =
         isCopyOrAwait(op) ? std::string(nameOf(command.op)) : op->getName().stripDialect().str();
     command.phase = stepPhaseOf(phaseOf(op));

@@ -334,7 +334,7 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
     if (profile->hasRun())
       ran.push_back(profile);
   if (options.profile)
-    reportProfiles(ran, *options.profile, options.profileFormat);
+    reportProfiles(ran, *options.profile, options.profileFormat, executor.device());
   printLine(memorySummary(program.plan, executor.device()));
   return 0;
 }

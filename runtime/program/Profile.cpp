@@ -271,9 +271,11 @@ std::string Profile::text(size_t rows) const {
   return text + byKind() + "\n" + byCommand(rows) + ofCopies(rows);
 }
 
-std::string Profile::json() const {
+std::string Profile::json(const std::string &device) const {
   Json json;
   json["graph"] = graph.name();
+  if (!device.empty())
+    json["device"] = device;
   json["threads"] = threads;
   json["steps"] = stepsCounted();
   json["step_ms"] = Json::array();
@@ -299,6 +301,10 @@ std::string Profile::json() const {
       item["planned_ms"] = plannedMs(i);
     item["flops"] = command.flops;
     item["bytes"] = command.bytes;
+    if (const auto kernels = command.ints.find("kernels"); kernels != command.ints.end())
+      item["kernels"] = kernels->second;
+    if (planned && !planned->steps[i].implementation.empty())
+      item["implementation"] = planned->steps[i].implementation;
     json["commands"].push_back(std::move(item));
   }
   for (size_t i = 0; i < copies.size(); ++i) {
@@ -350,12 +356,13 @@ ProfileFormat parseProfileFormat(const std::string &text) {
 }
 
 void reportProfiles(std::span<const Profile *const> profiles, const std::string &path,
-                    ProfileFormat format) {
+                    ProfileFormat format, const Device &device) {
   constexpr size_t rows = 20;
+  const std::optional<DriverMemory> driver = device.driverMemory();
   std::string text, json;
   for (const Profile *profile : profiles) {
     text += (text.empty() ? "" : "\n") + profile->text(rows);
-    json += (json.empty() ? "" : ",") + profile->json();
+    json += (json.empty() ? "" : ",") + profile->json(driver ? driver->device : "");
   }
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);

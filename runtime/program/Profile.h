@@ -86,8 +86,10 @@ public:
   /// "ms", "least_ms", "processor_ms", "planned_ms", "flops", "bytes"}], "copies": [{"number",
   /// "kind", "name", "tensor", "ms", "least_ms", "planned_ms", "waited_ms", "planned_waited_ms", "bytes"}],
   /// "planned_copies": {"hidden_ms", "exposed_ms", "extra_time_fraction", "extra_time_bound_fraction"}}; "planned_ms" and
-  /// the like where the plan states it, "copies" where there are any.
-  std::string json() const;
+  /// the like where the plan states it, "copies" where there are any. Of a device with memory of its own "device", its name; of
+  /// commands that say it "kernels", the numbers of what they run (passes/memory/KernelNumber.h), and "implementation", in
+  /// which of several ways.
+  std::string json(const std::string &device = "") const;
 
   /// For Perfetto: the graph on the clock of the measured means, and as it was planned. Throws
   /// Error(BadInput) when no step has run, or there is no plan of these commands.
@@ -174,8 +176,9 @@ enum class ProfileFormat : uint8_t { Json, Perfetto };
 ProfileFormat parseProfileFormat(const std::string &text);
 
 /// Prints profiles, at least one, of the graphs that a step may run; writes them to a file, too, unless `path` is empty: as JSON
-/// several are items of "graphs", for Perfetto only the last is written.
+/// several are items of "graphs", for Perfetto only the last is written. The JSON names `device`, which they ran on, as its driver
+/// does.
 void reportProfiles(std::span<const Profile *const> profiles, const std::string &path,
-                    ProfileFormat format);
+                    ProfileFormat format, const Device &device);
 
 } // namespace stow

@@ -20,7 +20,8 @@ Profile &StepProfiles::of(int64_t number, size_t shape) {
   return profiles.at(stepGraphIndex(program, number, shape));
 }
 
-void StepProfiles::report(const std::string &path, ProfileFormat format) const {
+void StepProfiles::report(const std::string &path, ProfileFormat format,
+                          const Device &device) const {
   const int64_t last = program.batchesPerStep - 1;
   std::vector<const Profile *> found;
   for (size_t shape = program.shapeCount(); shape-- > 0;)
@@ -32,7 +33,7 @@ void StepProfiles::report(const std::string &path, ProfileFormat format) const {
     }
   if (found.empty())
     found.push_back(&profiles.at(stepGraphIndex(program, last)));
-  reportProfiles(found, path, format);
+  reportProfiles(found, path, format, device);
 }
 
 } // namespace stow

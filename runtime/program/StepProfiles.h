@@ -17,7 +17,7 @@ public:
 
   /// Prints and writes, as reportProfiles, those of the step's graphs; of several shapes, those that have run: the smallest first, each
   /// shape's graphs in the order of a step. The last, which alone a trace and a page show, is that of the largest.
-  void report(const std::string &path, ProfileFormat format) const;
+  void report(const std::string &path, ProfileFormat format, const Device &device) const;
 
 private:
   const Program &program;

@@ -533,7 +533,7 @@ void TrainingRun::finish(Progress &progress, int signal) {
   withLog(progress, [](TrainingLog &log) { log.writeThrough(); });
   saveAtTheEnd(progress);
   if (profiles)
-    profiles->report(*options.profile, options.profileFormat);
+    profiles->report(*options.profile, options.profileFormat, executor->device());
   if (signal) {
     printLine(concat("stopped after step ", state.step, " of ", state.rate.totalSteps,
                      writer          ? "; continue with --resume=" + writer->path()

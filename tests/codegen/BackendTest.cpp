@@ -1,5 +1,6 @@
 // What is asked of a target by its name, before there is a backend.
 #include "codegen/Backend.h"
+#include "codegen/Measured.h"
 #include "runtime/base/Error.h"
 
 #include <gmock/gmock.h>
@@ -22,6 +23,19 @@ TEST(BackendTest, FeaturesOfTargets) {
     EXPECT_THAT(whyNot(gpu, Feature::Epilogues), IsEmpty()) << gpu;
   }
   EXPECT_THROW(whyNot("rtx4080", Feature::Tf32), Error);
+}
+
+TEST(BackendTest, WhoseTimesAPlanTakes) {
+  EXPECT_FALSE(programsMeasure("host"));
+  EXPECT_TRUE(programsMeasure("cuda:a100,h100"));
+  EXPECT_THROW(programsMeasure("tpu"), Error);
+  const char *h100 = "NVIDIA H100 80GB HBM3, driver 13.0";
+  for (const char *gpu : {"cuda:h100", "cuda:a100,h100", "sm_90"})
+    EXPECT_THAT(whyNotMeasuredOn(gpu, h100), IsEmpty()) << gpu;
+  EXPECT_THAT(whyNotMeasuredOn("rtx4090", "NVIDIA GeForce RTX 4090, driver 12.4"), IsEmpty());
+  EXPECT_EQ(whyNotMeasuredOn("cuda:h200", h100),
+            "was measured on NVIDIA H100 80GB HBM3, driver 13.0, and the plan is for cuda:h200");
+  EXPECT_THAT(whyNotMeasuredOn("cuda:sm_80", h100), HasSubstr("for cuda:sm_80"));
 }
 
 TEST(BackendTest, DevicesAsPyTorchNamesThem) {

@@ -8,6 +8,7 @@
 #include "compiler/DataSheet.h"
 #include "compiler/MeasuredCosts.h"
 #include "compiler/PlanFile.h"
+#include "compiler/ProgramCosts.h"
 #include "compiler/Registration.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/InputFile.h"
@@ -173,6 +174,16 @@ void useDevice(const std::string &, const std::string &path) { loadDevice(path, 
 
 void useCosts(const std::string &, const std::string &path) { MeasuredCosts::load(path, 2); }
 
+void useProfile(const std::string &, const std::string &path) {
+  ProgramCosts::load(path, "cuda:h100");
+}
+
+constexpr const char *profile =
+    R"({"graphs": [{"graph": "train", "device": "NVIDIA H100 80GB HBM3, driver 13.0", "threads": 2, "steps": 3, "commands": [
+ {"index": 0, "kind": "conv2d", "least_ms": 0.41, "kernels": [1234567890123456789], "implementation": "cudnn engine 11"},
+ {"index": 1, "kind": "map", "least_ms": 0.002, "kernels": [3, 4]}]}]}
+)";
+
 constexpr const char *costs =
     R"({"processor": "skylake", "threads": 2, "in_step": true, "kernels": [
  {"key": "conv2d 1x2", "op": "conv2d", "node": "/c1/Conv", "nanoseconds": 1200},
@@ -192,6 +203,7 @@ std::vector<Format> compilerFormats() {
       {"device", "json", Content::Text, filesOf("compiler/sheets", ".json", 100000), useDevice, 200,
        3000},
       {"costs", "json", Content::Text, {{"two kernels", costs}}, useCosts, 200, 2000},
+      {"profile", "json", Content::Text, {{"two commands", profile}}, useProfile, 200, 2000},
   };
 }
 

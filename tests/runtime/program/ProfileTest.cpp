@@ -58,6 +58,20 @@ double step(Profile &profile, const std::vector<int> &milliseconds) {
   return first;
 }
 
+// Tests that a profile names the device, and of each command the kernels that it runs, where they have numbers.
+TEST(Profile, NamesTheDeviceAndKernels) {
+  GraphProgram graph = threeCommands();
+  graph.commands[1].ints["kernels"] = {1234567890123456789, 7};
+  Profile profile(graph, 1, 2);
+  for (int i = 0; i < 2; ++i)
+    step(profile, {0, 0, 0});
+  const auto json = nlohmann::json::parse(profile.json("NVIDIA H200, driver 13.0"));
+  EXPECT_EQ(json["device"], "NVIDIA H200, driver 13.0");
+  EXPECT_EQ(json["commands"][1]["kernels"], (std::vector<int64_t>{1234567890123456789, 7}));
+  EXPECT_FALSE(json["commands"][0].contains("kernels"));
+  EXPECT_FALSE(nlohmann::json::parse(profile.json()).contains("device"));
+}
+
 // Tests that warm-up steps do not count and that the parts of a step add up to it.
 TEST(Profile, CountsStepsAfterTheWarmUp) {
   GraphProgram graph = threeCommands();
