@@ -8,6 +8,7 @@ import time
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from ._batches import rows_of
+from ._launch import dealt
 from ._library import Metrics, StowageError
 
 
@@ -19,7 +20,7 @@ def _measure(step: Any, values: "list[Any]") -> Metrics:
     if not step.library.loss.startswith("output:"):
         return found
     parts = [(found.rows, found)]
-    if rows is not None and found.rows < rows:
+    if rows is not None and found.rows < rows and step.devices == 1:  # ranks leave out what fills no batch
         last = [value[found.rows :] if info.shape[:1] == (step.batch,) and value.shape else value for info, value in zip(inputs, values)]
         with step._sizes.model(rows - found.rows) as model:
             parts.append((rows - found.rows, model.measure(last)))
@@ -44,6 +45,18 @@ class _Measures:
     def __bool__(self) -> bool:
         return bool(self._given)
 
+    def require_functions(self) -> None:
+        """Objects see the batches of one rank alone."""
+        for name, measure in self._given.items():
+            if hasattr(measure, "update"):
+                raise StowageError(f"metrics: {name!r} is an object with update(), which sees the batches of one of several devices; expected a function "
+                                   "of outputs and targets, whose means are those of all")  # fmt: skip
+
+    def share(self, gather: Any) -> None:
+        """Makes the sums those of all ranks."""
+        total = gather([self._rows, *self._sums.values()]).sum(axis=0)
+        self._rows, self._sums = int(total[0]), dict(zip(self._sums, map(float, total[1:])))
+
     def add(self, step: Any, values: "list[Any]", rows: int) -> None:
         infos = step.model.step_inputs
         by_name = dict(zip((info.name for info in infos), values))
@@ -65,12 +78,22 @@ class _Measures:
 def evaluate(step: Any, loader: Any, metrics: "Optional[Mapping[str, Any]]" = None) -> "dict[str, float]":
     """What `Step.evaluate` describes."""
     total, measures, batches = Metrics(), _Measures(metrics), 0
-    for batch in loader:
+    if step.devices > 1:
+        measures.require_functions()
+        step.model.share_statistics()
+    for batch in dealt(loader, step.rank, step.devices, step._rows_of, whole=False):
         values = step._batch((batch,), {})
         total += _measure(step, values)
         if measures:
             measures.add(step, values, rows_of(step.model.step_inputs, step.batch, values) or step.batch)
         batches += 1
+    if step.devices > 1:
+        known = step.model.gather([batches, total.rows, total.targets, total.correct, total.loss_sum, total.weight_sum])
+        batches = int(known[:, 0].sum())
+        rows, targets, correct = (int(known[known[:, 0] > 0, column].sum()) for column in (1, 2, 3))
+        knows = bool((known[known[:, 0] > 0, 3] >= 0).all())
+        total = Metrics(rows, targets, correct if knows else -1, float(known[:, 4].sum()), float(known[:, 5].sum()))
+        measures.share(step.model.gather)
     if batches == 0:
         raise StowageError("expected at least one batch to evaluate, found none; a loader that can be walked once only is empty the second time")
     result = {"loss": total.loss_sum / total.weight_sum if total.weight_sum else 0.0}
@@ -171,7 +194,10 @@ class Fit:
                  checkpoint: Any, save_every: Optional[int], seed: Optional[int], quiet: bool) -> None:  # fmt: skip
         self.step, self.loader, self.epochs, self.schedule = step, loader, epochs, schedule
         self.validation, self.metrics, self.callbacks = validation, metrics, callbacks
-        self.checkpoint, self.save_every, self.seed, self.quiet = checkpoint, save_every, seed, quiet
+        self.checkpoint, self.save_every, self.seed, self.quiet = checkpoint, save_every, seed, quiet or step.rank > 0
+        if step.devices > 1 and seed is None:
+            raise StowageError("seed=None: loaders of several devices are to give the same batches on all of them; expected a number")
+        self.own = dealt(loader, step.rank, step.devices, step._rows_of, whole=True)  # batches of this rank
         self.done = 0  #: steps of the run
         self.stop = False
 
@@ -185,11 +211,11 @@ class Fit:
             raise ValueError("resume=True: expected checkpoint=PATH, the file to go on from")
         if not found:
             return 0, 0
-        if not hasattr(self.loader, "__len__") or len(self.loader) == 0:
+        if not hasattr(self.own, "__len__") or len(self.own) == 0:
             raise StowageError("resume=True: expected a loader with a length, which says where in an epoch a step lies")
         self.step.load(self.checkpoint)
         self.done = self.step.step_count
-        return divmod(self.done, len(self.loader))
+        return divmod(self.done, len(self.own))
 
     def save(self) -> None:
         if self.checkpoint is not None:
@@ -202,11 +228,13 @@ class Fit:
                 told = callback
             if told is not None and told(self.step, record) is True:
                 self.stop = True
+        if self.callbacks:  # all end behind one step
+            self.stop = bool(self.step.model.gather([float(self.stop)]).any())
 
     def run_epoch(self, epoch: int, skip: int, board: _Board) -> "dict[str, Any]":
         began, losses, samples, rate = time.monotonic(), 0.0, 0, self.step.learning_rate
         with _order(self.loader, self.seed, epoch):
-            for position, batch in enumerate(self.loader):
+            for position, batch in enumerate(self.own):
                 if position < skip:
                     continue
                 values = self.step._batch((batch,), {})
@@ -228,7 +256,7 @@ class Fit:
                 if self.stop:
                     break
         if samples == 0 and skip == 0:
-            raise StowageError("the loader gave no batch; one that can be walked once only is empty in the second epoch")
+            raise StowageError("the loader gave no batch" + ("" if self.step.devices == 1 else f" for each of {self.step.devices} devices") + "; one that can be walked once only is empty in the second epoch")
         seconds = time.monotonic() - began
         return {"epoch": epoch + 1, "step": self.done, "loss": losses / max(samples, 1), "learning_rate": rate, "seconds": seconds,
                 "samples_per_second": samples / max(seconds, 1e-9)}  # fmt: skip
@@ -236,7 +264,7 @@ class Fit:
     def run(self, resume: bool, tensorboard: Any) -> "list[dict[str, Any]]":
         epoch, skip = self.place(resume)
         self.schedule.start(self.done, epoch)
-        board, records = _Board(tensorboard, self.done), []
+        board, records = _Board(tensorboard if self.step.rank == 0 else None, self.done), []
         try:
             while epoch < self.epochs and not self.stop:
                 record = self.run_epoch(epoch, skip, board)
@@ -252,7 +280,7 @@ class Fit:
                     print(_line(record, self.epochs), file=sys.stderr)
                 self._tell("on_epoch", record)
         except KeyboardInterrupt:
-            if self.checkpoint is not None:
+            if self.checkpoint is not None and self.step.devices == 1:  # of several, each may be at another step
                 self.save()
                 print(f"stowage: stopped after step {self.done}; resume=True goes on from {os.fspath(self.checkpoint)}", file=sys.stderr)
             raise

@@ -1,10 +1,12 @@
 """A compiled library (`stowage compile --emit=shared`) through its C interface, runtime/include/stowage.h."""
 
+import atexit
 import contextlib
 import ctypes
 import math
 import os
 import struct
+import sys
 from dataclasses import dataclass
 from typing import Any, Iterator, Optional, Sequence
 
@@ -78,6 +80,13 @@ _OF_SHAPES = {
     "stowage_shape_count": (ctypes.c_int64, []),
     "stowage_step_shape": (ctypes.c_int64, [_MODEL]),
     "stowage_fills_batches": (ctypes.c_int32, []),
+}
+_OF_DEVICES = {
+    "stowage_device_count": (ctypes.c_int64, []),
+    "stowage_rank": (ctypes.c_int64, [_MODEL]),
+    "stowage_gather": (ctypes.c_int, [_MODEL, ctypes.POINTER(ctypes.c_double), ctypes.c_int64, ctypes.POINTER(ctypes.c_double)]),
+    "stowage_share_statistics": (ctypes.c_int, [_MODEL]),
+    "stowage_leave": (ctypes.c_int, []),
 }
 
 
@@ -173,6 +182,7 @@ class Library:
 
     def __init__(self, path: "str | os.PathLike[str]") -> None:
         self.path = os.path.abspath(os.fspath(path))
+        self._leaves = False
         try:
             _require_whole(self.path)
             with _brief_spinning():
@@ -186,7 +196,9 @@ class Library:
                                f"{ABI_VERSION}; compile it again")  # fmt: skip
         self.c.stowage_last_error.restype = ctypes.c_char_p
         has_shapes = hasattr(self.c, "stowage_shape_count")  # what an older stowage has compiled has one shape
-        for name, (result, arguments) in (*_SIGNATURES.items(), *(_OF_SHAPES.items() if has_shapes else ())):
+        has_devices = hasattr(self.c, "stowage_device_count")
+        known = (*_SIGNATURES.items(), *(_OF_SHAPES.items() if has_shapes else ()), *(_OF_DEVICES.items() if has_devices else ()))
+        for name, (result, arguments) in known:
             function = getattr(self.c, name)
             function.restype, function.argtypes = result, arguments
         program = _Program()
@@ -198,11 +210,19 @@ class Library:
         self.threads: int = program.threads
         self.arena_bytes: int = program.arena_bytes
         self.shape_count: int = self.c.stowage_shape_count() if has_shapes else 1
+        self.device_count: int = self.c.stowage_device_count() if has_devices else 1
         self.fills_batches = has_shapes and bool(self.c.stowage_fills_batches())
 
     def require(self, status: int) -> None:
         if status != 0:
             raise StowageError(self.c.stowage_last_error().decode())
+
+    def leave_at_exit(self) -> None:
+        """Leaves the ranks when the process ends, unless by an error: its launcher takes a process that has not left for one that failed, and
+        ends the others, which wait for it."""
+        if self.device_count > 1 and not self._leaves:
+            atexit.register(lambda: None if getattr(sys, "last_value", None) is not None else self.c.stowage_leave())
+            self._leaves = True
 
     def plan_json(self) -> str:
         text = self.c.stowage_plan_json()
@@ -238,6 +258,7 @@ class Model:
         """Allocates the arena, with the state's first values; nothing where it is there."""
         if not self._handle:
             self.library.require(self.library.c.stowage_create(ctypes.byref(self._options), ctypes.byref(self._handle)))
+            self.library.leave_at_exit()
 
     def close(self) -> None:
         """Gives the arena back. Calls after that fail."""
@@ -309,6 +330,25 @@ class Model:
         self._call("stowage_measure", arrays, len(values), ctypes.byref(found))
         del kept
         return Metrics(found.rows, found.targets, found.correct, found.loss_sum, found.weight_sum)
+
+    @property
+    def rank(self) -> int:
+        """Of the devices that train together, the one that this process is."""
+        return self.library.c.stowage_rank(self._handle) if self.library.device_count > 1 else 0
+
+    def gather(self, numbers: "Sequence[float]") -> np.ndarray:
+        """Of several devices: the numbers of every rank, one row each. All ranks call it, in the same order as their other calls."""
+        devices, count = self.library.device_count, len(numbers)
+        if devices == 1:
+            return np.asarray([numbers], np.float64)
+        own, all_numbers = (ctypes.c_double * count)(*numbers), (ctypes.c_double * (devices * count))()
+        self._call("stowage_gather", own, count, all_numbers)
+        return np.array(all_numbers, np.float64).reshape(devices, count)
+
+    def share_statistics(self) -> None:
+        """Of several devices: running statistics become those of rank 0, on all ranks, which all call it."""
+        if self.library.device_count > 1:
+            self._call("stowage_share_statistics")
 
     def position(self, name: str) -> int:
         if name not in self._position:

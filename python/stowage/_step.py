@@ -13,6 +13,7 @@ import numpy as np
 from . import _specs, _tool
 from ._batches import OtherSizes, rows_of
 from ._configurations import configured, is_configuration, weights_of
+from ._launch import device_flags, speaks
 from ._library import Library, Model, StowageError, TensorInfo
 from ._plan import Plan
 from ._quiet import uncollected
@@ -133,7 +134,8 @@ def _budget_flag(memory_budget: Any) -> "list[str]":
 
 def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd",
             memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, shapes: Any = None,
-            threads: Optional[int] = None, target_cpu: Optional[str] = None, seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = True,
+            devices: Any = 1, threads: Optional[int] = None, target_cpu: Optional[str] = None, seed: int = 0, output: Any = None,
+            flags: Sequence[str] = (), check: bool = True,
             dynamic_batch: bool = True, binary: Any = None, weights: Any = None, method: Any = None, **options: Any) -> "Step":  # fmt: skip
     """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file, or a folder of Transformers with a
     configuration and weights, with (batch, tokens) as example.
@@ -147,6 +149,8 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     `shapes` are sizes that a batch may have, {"sequence": [128, 256, 512]}: dimension 1 of the example's tensors, or "batch", dimension 0. Each
     has a graph of its own, all share state and arena, and a batch runs in the smallest that holds it, padded with zeros, and with labels
     that do not count; all sizes of several axes are combined.
+    `devices` is the number of processes that run a step together, each on a batch of its own: "env" is that of the launch by mpirun or srun
+    that this process is part of, 1 without one. Every process compiles the step; weights start as on rank 0. The loss is that of all.
     `target_cpu` is the least processor that the step is to run on, with the same bits on all: "x86-64-v3" (AVX2), "x86-64-v4"
     (AVX-512), ...; without it, this one. `options` are the other flags of `stowage compile` by name: precision="bf16",
     loss_output="logits", no_dropout=True; `flags` are such flags as they are written there. `output` keeps the library there. Of a
@@ -163,21 +167,42 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     if _is_module(model):
         _require_values(model, weights)
         check = check and weights is None
+    shared = device_flags(devices)
     source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch, seed, shapes)
+    checked = check and _is_module(model)
+    report = _checked_alone(source, model, example_inputs, seed, accumulate, memory_budget) if shared and checked and speaks(devices) else None
+    source.flags += shared
     library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
     arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
     source.weights = weights
     step = Step(Library(library), seed=seed, source=source, memory_budget=memory_budget)
-    if check and _is_module(model):
-        from ._first_step import compare_first_step
-        from ._torch_export import map_tensors
-        from ._weightless import in_float32, widened
-
-        with widened(model):
-            example_inputs = map_tensors(example_inputs, in_float32, in_float32)
-            step.check = compare_first_step(source, model, example_inputs, source.loss, step.model, step.plan)
+    step.check = _compared(source, model, example_inputs, step.model, step.plan) if checked and not shared else report
     return step
+
+
+def _compared(source: _Source, module: Any, example_inputs: Any, model: Model, plan: Plan) -> Any:
+    """How the first step differs from the module's own."""
+    from ._first_step import compare_first_step
+    from ._torch_export import map_tensors
+    from ._weightless import in_float32, widened
+
+    with widened(module):
+        return compare_first_step(source, module, map_tensors(example_inputs, in_float32, in_float32), source.loss, model, plan)
+
+
+def _checked_alone(source: _Source, module: Any, example_inputs: Any, seed: int, accumulate: Any, memory_budget: Any) -> Any:
+    """The same of a step for several devices, whose loss is that of all: by rank 0 alone, of the step on one device."""
+    path = str(source.folder / "libalone.so")
+    flags = [flag for flag in source.flags if not flag.startswith("--shard-state=")]
+    arguments = [source.path, *flags, *source.arguments()[1 + len(source.flags) :], *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
+    _tool.run(["compile", *arguments, "--emit=shared", "-o", path], source.binary)
+    library = Library(path)
+    model = Model(library, seed=seed, weights=source.weights, aliases=source.other_names())
+    try:
+        return _compared(source, module, example_inputs, model, Plan(library.plan_json()))
+    finally:
+        model.close()
 
 
 def _require_values(module: Any, weights: Optional[str]) -> None:
@@ -273,6 +298,7 @@ class Step:
         self.model = Model(library, seed=seed, threads=threads, weights=weights, aliases=aliases, offload=offload, gpu=gpu)
         self.plan = Plan(library.plan_json())
         self.batch = library.batch
+        self.devices, self.rank = library.device_count, self.model.rank  #: that train together, and which of them this process is
         # Evaluation runs on the batches that a step is made of.
         self.eval_batch = next((info.shape[0] for info in self.model.eval_inputs if info.shape), self.batch)
         self._source = source
@@ -320,10 +346,16 @@ class Step:
         values = self._ordered(self.model.step_inputs, batch, named)
         return [value if hasattr(value, "shape") else np.asarray(value) for value in values]
 
+    def _rows_of(self, batch: Any) -> "Optional[int]":
+        return rows_of(self.model.step_inputs, self.batch, self._batch((batch,), {}))
+
     def _train(self, values: "list[Any]") -> float:
         rows = rows_of(self.model.step_inputs, self.batch, values)
         if rows is None or rows in self._batches or self._fills or not 0 < rows < self.batch:
             return self.model.step(values)
+        if self.devices > 1:
+            raise StowageError(f"expected {self.batch} samples, found {rows}; a step of several devices has one size: leave out the last batch of an "
+                               "epoch (drop_last=True)")  # fmt: skip
         with self._sizes.model(rows) as model:
             return model.step(values)
 

@@ -97,7 +97,7 @@ typedef struct stowage_program {
   const char *model;     /* the file's name */
   const char *loss;      /* as given to the compiler */
   const char *optimizer; /* as given to the compiler */
-  int64_t batch;         /* samples per step */
+  int64_t batch;         /* samples per step, of this process */
   int64_t threads;       /* planned for; the most a model can use */
   int64_t arena_bytes;   /* what stowage_create() allocates */
   double learning_rate;  /* first value of a model's learning rate */
@@ -152,6 +152,26 @@ stowage_status stowage_create(const stowage_options *options, stowage_model **ou
 
 /* Gives the arena back. `model` may be NULL. */
 void stowage_destroy(stowage_model *model);
+
+/* Several devices (--devices=N): N processes, started by an MPI launcher, train one model together; stowage_create() makes each of them one
+ * rank, and the state of all starts as that of rank 0. Calls that say "collective" are made by all ranks, in the same order, and none returns
+ * before all have come: stowage_create, stowage_step, stowage_reset, stowage_save (rank 0 writes), stowage_load and those here. Where one
+ * rank fails alone, the others wait for it until its process ends. Of one device rank is 0, and the others change nothing. */
+
+/* How many devices run a step together, at least 1, and which of them this process is. */
+int64_t stowage_device_count(void);
+int64_t stowage_rank(const stowage_model *model);
+
+/* Collective: the `count` numbers of every rank, by rank: `all` has room for stowage_device_count() times as many. */
+stowage_status stowage_gather(stowage_model *model, const double *own, int64_t count, double *all);
+
+/* Collective: running statistics, which follow each rank's own batches, become those of rank 0, which are saved. Before an evaluation
+ * in which every rank has a part. */
+stowage_status stowage_share_statistics(stowage_model *model);
+
+/* Collective: leaves the ranks, once, after the last model is destroyed and before a process ends that has not failed. A process that ends
+ * without it has failed for its launcher, which ends all others. */
+stowage_status stowage_leave(void);
 
 /* The number of tensors in a list, and one of them by its position. */
 int64_t stowage_count(const stowage_model *model, stowage_list list);
@@ -214,7 +234,7 @@ stowage_status stowage_set_step_count(stowage_model *model, int64_t steps);
 stowage_status stowage_reset(stowage_model *model, uint64_t seed);
 
 /* Writes the state, step count, seed and learning rate as safetensors, in one step: the file is the
- * old or the new one, whatever happens. An executable of the same model reads it. */
+ * old or the new one, whatever happens. State of several devices is that of one, whole. An executable of the same model reads it. */
 stowage_status stowage_save(const stowage_model *model, const char *path);
 
 /* Reads a file that stowage_save() or an executable's --save wrote. `parameters_only` not 0 takes

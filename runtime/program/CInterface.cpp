@@ -7,6 +7,7 @@
 #include "runtime/include/stowage.h"
 #include "runtime/program/EmbeddedProgram.h"
 #include "runtime/program/Instance.h"
+#include "runtime/ranks/Ranks.h"
 
 #include <algorithm>
 #include <array>
@@ -184,8 +185,12 @@ stowage_status stowage_describe_program(stowage_program *out) {
     require(out, "out");
     const Program &given = program();
     static const std::string loss = print(given.loss);
-    *out = {given.model.c_str(),         loss.c_str(),  given.optimizer.text.c_str(),
-            given.samplesPerStep(),      given.threads, given.plan.arenaBytes,
+    *out = {given.model.c_str(),
+            loss.c_str(),
+            given.optimizer.text.c_str(),
+            given.samplesPerStep() / given.devices,
+            given.threads,
+            given.plan.arenaBytes,
             given.optimizer.learningRate};
   });
 }
@@ -219,6 +224,36 @@ stowage_status stowage_create(const stowage_options *options, stowage_model **ou
 }
 
 void stowage_destroy(stowage_model *model) { delete model; }
+
+int64_t stowage_device_count(void) {
+  int64_t count = 0;
+  guarded([&] { count = program().devices; });
+  return count;
+}
+
+int64_t stowage_rank(const stowage_model *model) { return model ? model->instance.rank() : 0; }
+
+stowage_status stowage_gather(stowage_model *model, const double *own, int64_t count, double *all) {
+  return guarded([&] {
+    require(model, "model");
+    const auto numbers = static_cast<size_t>(std::max<int64_t>(count, 0));
+    if (numbers > 0) {
+      require(own, "own");
+      require(all, "all");
+    }
+    const auto devices = static_cast<size_t>(program().devices);
+    model->instance.gather({own, numbers}, {all, numbers * devices});
+  });
+}
+
+stowage_status stowage_share_statistics(stowage_model *model) {
+  return guarded([&] {
+    require(model, "model");
+    model->instance.shareStatistics();
+  });
+}
+
+stowage_status stowage_leave(void) { return guarded(leaveRanks); }
 
 int64_t stowage_count(const stowage_model *model, stowage_list list) {
   int64_t count = 0;

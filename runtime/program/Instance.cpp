@@ -6,6 +6,8 @@
 #include "runtime/program/Evaluator.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -93,10 +95,17 @@ Instance::Evaluation Instance::evaluationOf(const Program &program, size_t shape
   return made;
 }
 
+/// With the ranks that a library of several devices needs.
+static ExecutorOptions optionsOn(RankGroup &team, ExecutorOptions options) {
+  options.ranks = team.engine();
+  return options;
+}
+
 Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
                    ExecutorOptions options, FirstWeights weights)
-    : executor(program, image, options), fitting(fittingOf(executor.program())),
-      shapes(executor.program()), trainingStep(executor), firstWeights(std::move(weights)) {
+    : team(RankGroup::ofProcess(program)), executor(program, image, optionsOn(team, options)),
+      fitting(fittingOf(executor.program())), shapes(executor.program()), trainingStep(executor),
+      firstWeights(std::move(weights)) {
   trainings.reserve(executor.program().shapeCount()); // feeders refer to what stands beside them
   evaluations.reserve(executor.program().shapeCount());
   for (size_t one = 0; one < executor.program().shapeCount(); ++one) {
@@ -106,6 +115,8 @@ Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
   }
   lastOutputs = evalOutputs();
   settings.learningRate = program.optimizer.learningRate;
+  settings.rank = team.rank();
+  team.compareProgram(program);
   reset(seed);
 }
 
@@ -309,6 +320,13 @@ void Instance::reset(uint64_t seed) {
   }
   settings.seed = seed;
   settings.step = 0;
+  compareSettings();
+  team.shareState(executor);
+}
+
+void Instance::compareSettings() const {
+  team.compareSettings(std::array{settings.seed, static_cast<uint64_t>(settings.step),
+                                  std::bit_cast<uint64_t>(settings.learningRate)});
 }
 
 void Instance::save(const std::string &path) const {
@@ -320,7 +338,10 @@ void Instance::save(const std::string &path) const {
   run.rate.totalSteps = settings.step;
   run.rate.decayEpochs = 1;
   run.rate.stepsPerEpoch = 1;
-  CheckpointWriter(executor, path).save(run);
+  compareSettings();
+  ShardedState *const shards = team.shardsOf(executor);
+  team.save(
+      [&] { CheckpointWriter(executor, path, CheckpointWriter::What::Run, shards).save(run); });
 }
 
 void Instance::load(const std::string &path, Restore what) {
@@ -329,9 +350,11 @@ void Instance::load(const std::string &path, Restore what) {
   if (what == Restore::Everything)
     run = readRunState(files.file(), program(), SavedBatch::Any);
   restoreState(executor, files, what, firstWeights.aliases);
+  team.compareState(executor);
   if (!run)
     return;
-  settings = {run->step, run->seed, run->rate.base};
+  settings = {run->step, run->seed, run->rate.base, team.rank()};
+  compareSettings();
 }
 
 void Instance::setLearningRate(double rate) {

@@ -6,6 +6,7 @@
 
 #include "runtime/program/Executor.h"
 #include "runtime/program/Metrics.h"
+#include "runtime/program/RankGroup.h"
 #include "runtime/program/Restore.h"
 #include "runtime/program/Samples.h"
 #include "runtime/program/TrainingStep.h"
@@ -32,7 +33,8 @@ struct FirstWeights {
 
 class Instance {
 public:
-  /// Allocates the arena and initializes the state. Throws Error.
+  /// Allocates the arena and initializes the state. Throws Error. Of a program for several devices it joins the ranks of the launch
+  /// (RankGroup::ofProcess), and state starts as on rank 0; step(), reset(), save() and load() are then collective.
   Instance(const Program &program, ProgramImage image, uint64_t seed, ExecutorOptions options,
            FirstWeights weights = {});
 
@@ -75,8 +77,15 @@ public:
   /// First values again, those of weights read again.
   void reset(uint64_t seed);
 
-  void save(const std::string &path) const;
+  void save(const std::string &path) const; ///< of several devices rank 0 writes
   void load(const std::string &path, Restore what);
+
+  /// This process among those that train together.
+  int64_t rank() const { return team.rank(); }
+  /// Collective: the numbers of all ranks, by rank, in a row.
+  void gather(std::span<const double> own, std::span<double> all) { team.gather(own, all); }
+  /// Collective: running statistics become those of rank 0, which are the ones that are saved.
+  void shareStatistics() { team.shareStatistics(executor); }
 
   /// The shape of the last step.
   size_t stepShape() const { return shape; }
@@ -128,6 +137,9 @@ private:
   /// Adds what `stored` has of output `index` to that of the parts before, and leaves there, after the last, what they are together.
   void addPart(const GraphOutput &output, size_t index, size_t part, size_t parts);
 
+  void compareSettings() const; ///< with those of the other ranks
+
+  mutable RankGroup team;
   mutable Executor executor;            ///< reading is a call of the device, too
   const std::optional<Fitting> fitting; ///< where a step has several shapes
   const ShapeChoice shapes;

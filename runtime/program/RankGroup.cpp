@@ -11,6 +11,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -32,14 +33,19 @@ uint64_t checksumOf(std::span<const uint64_t> numbers) {
 
 } // namespace
 
-RankGroup::RankGroup(const Program &program) : RankGroup(program, true) {}
+RankGroup::RankGroup(const Program &program)
+    : RankGroup(program, program.devices > 1 ? joinRanks(program.devices) : nullptr, false) {}
 
-RankGroup RankGroup::ofLaunch(const Program &program) { return {program, isLaunched()}; }
-
-RankGroup::RankGroup(const Program &program, bool joins) : batch(program.batch) {
-  if (joins && program.devices > 1)
-    ranks = joinRanks(program.devices);
+RankGroup RankGroup::ofLaunch(const Program &program) {
+  return isLaunched() ? RankGroup(program) : RankGroup(program, nullptr, false);
 }
+
+RankGroup RankGroup::ofProcess(const Program &program) {
+  return {program, program.devices > 1 ? ranksOfProcess(program.devices) : nullptr, true};
+}
+
+RankGroup::RankGroup(const Program &program, std::shared_ptr<Ranks> ranks, bool allThrow)
+    : batch(program.batch), ranks(std::move(ranks)), allThrow(allThrow) {}
 
 void RankGroup::requireSame(uint64_t own, const std::string &what, const std::string &nextStep) {
   if (!ranks)
@@ -48,7 +54,7 @@ void RankGroup::requireSame(uint64_t own, const std::string &what, const std::st
   const auto other = std::ranges::find_if(all, [&](uint64_t its) { return its != all.front(); });
   if (other == all.end())
     return;
-  if (rank() != 0)
+  if (rank() != 0 && !allThrow)
     ranks->gather(0); // which rank 0 does not join: it says what is wrong and ends all
   throw Error::badInput(
       concat("rank ", other - all.begin(), " has another ", what, " than rank 0; ", nextStep));
@@ -63,18 +69,58 @@ int RankGroup::agreeOn(int signal) {
   return 0;
 }
 
-void RankGroup::shareStatistics(Executor &executor) {
+void RankGroup::share(Executor &executor,
+                      const std::function<bool(const StateTensor &)> &isShared) {
   if (!ranks)
     return;
   std::vector<char> bytes;
   for (const StateTensor &state : executor.program().state) {
-    if (state.kind != BufferKind::Statistic || !state.saved)
+    if (!isShared(state))
       continue;
     bytes.resize(static_cast<size_t>(elementCount(state.place.shape) * sizeOf(state.place.dtype)));
     executor.readTensor(state.place, bytes.data());
     ranks->broadcast(bytes);
     executor.writeTensor(state.place, bytes.data());
   }
+}
+
+void RankGroup::shareStatistics(Executor &executor) {
+  share(executor, [](const StateTensor &state) {
+    return state.kind == BufferKind::Statistic && state.saved;
+  });
+}
+
+void RankGroup::shareState(Executor &executor) {
+  share(executor, [](const StateTensor &state) { return !state.shardOf; });
+}
+
+void RankGroup::gather(std::span<const double> own, std::span<double> all) {
+  if (!ranks)
+    return std::ranges::copy(own, all.begin()), void();
+  const auto count = static_cast<size_t>(size());
+  for (size_t i = 0; i < own.size(); ++i) {
+    const std::vector<uint64_t> numbers = ranks->gather(std::bit_cast<uint64_t>(own[i]));
+    for (size_t rank = 0; rank < count; ++rank)
+      all[rank * own.size() + i] = std::bit_cast<double>(numbers[rank]);
+  }
+}
+
+void RankGroup::save(const std::function<void()> &write) {
+  std::exception_ptr problem;
+  if (speaks()) {
+    try {
+      write();
+    } catch (...) {
+      problem = std::current_exception();
+    }
+  } else {
+    serveSave();
+  }
+  const bool failed = ranks && ranks->gather(problem ? 1 : 0).front() != 0;
+  if (problem)
+    std::rethrow_exception(problem);
+  if (failed)
+    throw Error::badInput("rank 0 has not saved; its error says why");
 }
 
 void RankGroup::compareProgram(const Program &program) {
@@ -98,6 +144,11 @@ void RankGroup::compareRun(const RunState &run, size_t testRows, bool allowsNonF
     settings.push_back(std::bit_cast<uint64_t>(number));
   requireSame(checksumOf(settings), "flag of the run, or another file to --resume",
               "start all ranks with the same command");
+}
+
+void RankGroup::compareSettings(std::span<const uint64_t> settings) {
+  requireSame(checksumOf(settings), "seed, number of steps done or learning rate",
+              "make the same calls on all ranks");
 }
 
 void RankGroup::compareState(Executor &executor) {

@@ -6,6 +6,7 @@
 #include "runtime/program/ShardedState.h"
 #include "runtime/ranks/Ranks.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +23,8 @@ public:
   explicit RankGroup(const Program &program);
   /// The same where a launcher has started this process at all.
   static RankGroup ofLaunch(const Program &program);
+  /// The ranks that this process has joined for a library (ranksOfProcess). What they differ in all of them throw.
+  static RankGroup ofProcess(const Program &program);
 
   bool isAlone() const { return !ranks; }
   int64_t rank() const { return ranks ? ranks->rank() : 0; }
@@ -32,13 +35,24 @@ public:
   // Collective; of a process that is alone they do nothing. ------------------------------------------------
 
   // What is to be the same on all ranks before they train. Rank 0 throws Error(BadInput) where it is not: "rank 1 has another WHAT than
-  // rank 0; NEXT STEP". The others wait for it to end them.
+  // rank 0; NEXT STEP". The others wait for it to end them; those of a library throw the same.
   void compareProgram(const Program &program);
   // `stepsToSave` lie between two saves; 0: at the end alone; -1: never.
   void compareRun(const RunState &run, size_t testRows, bool allowsNonFinite, int64_t stepsToSave);
   void compareState(
       Executor
           &executor); ///< weights and optimizer state, which stay the same where they were at first
+
+  /// Of a library: numbers that its calls were given.
+  void compareSettings(std::span<const uint64_t> settings);
+  /// Gives all ranks the state of rank 0, but for what each has a shard of.
+  void shareState(Executor &executor);
+  /// The same of running statistics alone.
+  void shareStatistics(Executor &executor);
+  /// Of a library: the numbers of all ranks, by rank, in a row.
+  void gather(std::span<const double> own, std::span<double> all);
+  /// Of a library: calls `write` on rank 0 while the others give it their shards. Where it throws, all ranks do.
+  void save(const std::function<void()> &write);
 
   /// The first signal that any rank has received, by rank; 0: none.
   int agreeOn(int signal);
@@ -57,12 +71,13 @@ public:
 
 private:
   void requireSame(uint64_t own, const std::string &what, const std::string &nextStep);
-  void shareStatistics(Executor &executor);
+  void share(Executor &executor, const std::function<bool(const StateTensor &)> &isShared);
   Metrics total(const Metrics &own);
-  RankGroup(const Program &program, bool joins);
+  RankGroup(const Program &program, std::shared_ptr<Ranks> ranks, bool allThrow);
 
   int64_t batch = 1; ///< samples that an evaluation takes at once
-  std::unique_ptr<Ranks> ranks;
+  std::shared_ptr<Ranks> ranks;
+  bool allThrow = false; ///< where ranks differ; else rank 0 alone, which ends the others
   std::optional<ShardedState> shards;
 };
 

@@ -47,6 +47,17 @@ std::optional<RankLaunch> launchOfEnvironment() {
   return std::nullopt;
 }
 
+std::string whyNoLaunch() {
+  if (std::getenv("RANK") && std::getenv("WORLD_SIZE"))
+    return "torchrun has started this process (RANK, WORLD_SIZE), which brings no MPI along, by "
+           "which processors are connected";
+  if (std::getenv("SLURM_PROCID"))
+    return "srun has started this process without MPI (SLURM_PROCID is set, neither PMI_RANK nor "
+           "PMIX_RANK is): give srun --mpi=pmix or --mpi=pmi2, or take mpirun";
+  return "no launcher has started this process (none of OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK "
+         "is set)";
+}
+
 bool isLaunched() { return launchOfEnvironment().has_value(); }
 
 } // namespace stow

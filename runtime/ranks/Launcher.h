@@ -21,4 +21,7 @@ struct RankLaunch {
 /// names a variable which holds no number.
 std::optional<RankLaunch> launchOfEnvironment();
 
+/// What is said of a process without a launch: which launcher has started it that knows no MPI, if any.
+std::string whyNoLaunch();
+
 } // namespace stow

@@ -27,6 +27,7 @@ constexpr size_t kBroadcastBytes = size_t{1} << 20;
 /// What MPI is called by, for handles of the type `Handle` (mpi.h of either family).
 template <typename Handle> struct Functions {
   int (*initThread)(int *, char ***, int, int *) = nullptr;
+  int (*initialized)(int *) = nullptr;
   int (*finalize)() = nullptr;
   int (*commRank)(Handle, int *) = nullptr;
   int (*commSize)(Handle, int *) = nullptr;
@@ -55,6 +56,7 @@ template <typename Handle> class MpiRanks : public Ranks {
 public:
   MpiRanks(void *library, const Constants<Handle> &constants) : constants(constants) {
     find(library, mpi.initThread, "MPI_Init_thread");
+    find(library, mpi.initialized, "MPI_Initialized");
     find(library, mpi.finalize, "MPI_Finalize");
     find(library, mpi.commRank, "MPI_Comm_rank");
     find(library, mpi.commSize, "MPI_Comm_size");
@@ -63,9 +65,11 @@ public:
     find(library, mpi.allgather, "MPI_Allgather");
     find(library, mpi.bcast, "MPI_Bcast");
     find(library, mpi.abort, "MPI_Abort");
-    int provided = 0;
-    require(mpi.initThread(nullptr, nullptr, kThreadFunneled, &provided), "MPI_Init_thread");
-    int number = 0;
+    int provided = 0, number = 0;
+    require(mpi.initialized(&number), "MPI_Initialized");
+    isOurs = number == 0;
+    if (isOurs)
+      require(mpi.initThread(nullptr, nullptr, kThreadFunneled, &provided), "MPI_Init_thread");
     require(mpi.commRank(constants.world, &number), "MPI_Comm_rank");
     ownRank = number;
     require(mpi.commSize(constants.world, &number), "MPI_Comm_size");
@@ -74,7 +78,10 @@ public:
       list->resize(ranks);
   }
 
-  ~MpiRanks() override { mpi.finalize(); }
+  ~MpiRanks() override {
+    if (isOurs)
+      mpi.finalize();
+  }
 
   int64_t rank() const override { return ownRank; }
   int64_t size() const override { return ranks; }
@@ -181,6 +188,7 @@ private:
 
   Functions<Handle> mpi;
   Constants<Handle> constants;
+  bool isOurs = true; ///< not begun by another library of the process
   int64_t ownRank = 0, ranks = 1;
   std::vector<int> counts, starts, scratchCounts, scratchStarts; ///< of an exchange, in bytes
 };
@@ -222,10 +230,8 @@ std::string startIt(int64_t size) {
 std::unique_ptr<Ranks> joinRanks(int64_t size) {
   const std::optional<RankLaunch> launch = launchOfEnvironment();
   if (!launch)
-    throw Error::badInput(concat("the program is compiled for ", size,
-                                 " devices, and no launcher has started this process (none of "
-                                 "OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK is set); ",
-                                 startIt(size)));
+    throw Error::badInput(concat("the program is compiled for ", size, " devices, and ",
+                                 whyNoLaunch(), "; ", startIt(size)));
   auto refuseSize = [&](int64_t found) {
     throw Error::badInput(concat("the program is compiled for ", size, " devices (--devices=", size,
                                  "), and the launcher has started ", found, " processes; ",
@@ -248,5 +254,23 @@ std::unique_ptr<Ranks> joinRanks(int64_t size) {
     refuseSize(ranks->size());
   return ranks;
 }
+
+namespace {
+
+/// Never destroyed by the end of the process, which alone does not say whether the run has failed.
+std::shared_ptr<Ranks> &joined() {
+  static auto *const ranks = new std::shared_ptr<Ranks>();
+  return *ranks;
+}
+
+} // namespace
+
+std::shared_ptr<Ranks> ranksOfProcess(int64_t size) {
+  if (!joined())
+    joined() = joinRanks(size);
+  return joined();
+}
+
+void leaveRanks() { joined().reset(); }
 
 } // namespace stow

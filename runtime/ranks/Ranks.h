@@ -52,6 +52,14 @@ public:
 /// another number of processes than `size`, and where its MPI is not found.
 std::unique_ptr<Ranks> joinRanks(int64_t size);
 
+/// The same for a library, whose models are made and destroyed in a process that stays: joined at the first call. Another library may have
+/// joined before, or the program itself.
+std::shared_ptr<Ranks> ranksOfProcess(int64_t size);
+
+/// Ends what ranksOfProcess() has begun, before a process ends that has not failed; collective. Launchers take one that ends without it
+/// for one that has failed, and end all others.
+void leaveRanks();
+
 /// Whether a launcher has started this process as one of several ranks, or as the only one.
 bool isLaunched();
 

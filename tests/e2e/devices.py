@@ -147,6 +147,8 @@ def check_refusals(runs: Runs, model: Path, data: Path) -> None:
     words = ["train", f"--data={data}", "--steps=2"]
     text = run(runs.work / "mlp_many", *words, code=1)
     check("mpirun -n 2" in text and "no launcher" in text, f"without a launcher: {text}")
+    text = run("env", "RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=0", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500", runs.work / "mlp_many", *words, code=1)
+    check("torchrun has started this process" in text and "mpirun -n 2" in text, f"torchrun: {text}")
     text = runs.launch(4, "mlp_many", *words, code=None)
     check("compiled for 2 devices" in text and "started 4 processes" in text, f"other size: {text}")
     runs.compile("mlp_other", model, "--batch=8", "--devices=2", "--optimizer=sgd:lr=0.2")
@@ -163,7 +165,7 @@ def check_refusals(runs: Runs, model: Path, data: Path) -> None:
     check(text.count("none.npz") == 1, f"no data, told by one rank: {text}")
     text = runs.compile("refused", model, "--batch=8", "--shard-state=optimizer", code=1)
     check("--shard-state" in text and "--devices=N" in text, f"shards of one device: {text}")
-    for flags in (["--accumulate=2"], ["--target=cuda:h100"], ["--emit=shared"], ["--precision=bf16"], ["--profile=run"]):
+    for flags in (["--accumulate=2"], ["--target=cuda:h100"], ["--precision=bf16"], ["--profile=run"]):
         text = runs.compile("refused", model, "--batch=8", "--devices=2", *flags, code=1)
         check("--devices" in text and flags[0].split("=")[0] in text, f"{flags}: {text}")
 

@@ -55,6 +55,8 @@ def make(name: str) -> nn.Module:
     torch.manual_seed(0)
     if name == "mlp":
         return nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 5))
+    if name == "wide":
+        return nn.Sequential(nn.Linear(20, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 5))
     return Gpt() if name == "gpt" else Residual()
 
 
@@ -62,5 +64,5 @@ def samples(name: str, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     draw = torch.Generator().manual_seed(0)
     if name == "gpt":
         return torch.randint(0, 65, (rows, 16), generator=draw), torch.randint(0, 65, (rows, 16), generator=draw)
-    shape = (rows, 20) if name == "mlp" else (rows, 3, 8, 8)
+    shape = (rows, 20) if name in ("mlp", "wide") else (rows, 3, 8, 8)
     return torch.randn(*shape, generator=draw), torch.randint(0, 5, (rows,), generator=draw)

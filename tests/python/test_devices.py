@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import stowage
 from devices_models import make, samples
+from stowage import _launch
 
 RANKS, BATCH, STEPS = 2, 8, 20
 MPIRUN = ["mpirun.openmpi", "-n", str(RANKS), "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none"]  # fmt: skip
@@ -51,6 +52,90 @@ class Devices(unittest.TestCase):
 
     def test_batch_norms_are_those_of_distributed_data_parallel(self) -> None:
         self.compare("residual", "ddp")
+
+
+class FromPython(unittest.TestCase):
+    """Ranks that mpirun starts as scripts of Python."""
+
+    def setUp(self) -> None:
+        self.assertIsNotNone(shutil.which(MPIRUN[0]), "no Open MPI; scripts/install.sh installs it")
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def start(self, *words: object, launcher: "tuple[str, ...]" = tuple(MPIRUN), rows: int = 300, code: int = 0) -> str:
+        script = Path(__file__).with_name("stowage_rank.py")
+        done = subprocess.run([*launcher, sys.executable, "-B", script, self.folder, *map(str, words)], env={**os.environ, "ROWS": str(rows)}, timeout=300,
+            capture_output=True, text=True)  # fmt: skip
+        self.assertEqual(done.returncode == 0, code == 0, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def result(self, way: str) -> dict:
+        return json.loads((self.folder / f"{way}.json").read_text())
+
+    def test_two_ranks_are_two_batches_of_one_process(self) -> None:
+        """Shuffled, evaluated after each epoch, and gone on with."""
+        self.start("wide", "accumulate", 64, 2, "shuffle", launcher=())
+        alone = self.result("accumulate")
+        self.assertEqual((alone["batches"], len(alone["losses"])), (2, 4))
+        self.start("wide", "shards", 64, 1, "shuffle")
+        first = self.result("shards")["losses"]
+        said = self.start("wide", "shards", 64, 2, "shuffle")
+        self.assertEqual(said.count("epoch 2 of 2"), 1, "not one process speaks")
+        found = self.result("shards")
+        self.assertEqual(first + found["losses"], alone["losses"])
+        saved, expected = ((self.folder / f"{name}.safetensors").read_bytes() for name in ("shards", "accumulate"))
+        self.assertEqual(self.tensors(saved), self.tensors(expected))
+        self.assertTrue(found["checked"], "the first step is not compared with PyTorch's")
+        for name in ("validation_accuracy", "validation_loss", "validation_mean"):
+            self.assertAlmostEqual(found["records"][-1][name], alone["records"][-1][name], places=12)
+
+    @staticmethod
+    def tensors(content: bytes) -> bytes:
+        return content[8 + int.from_bytes(content[:8], "little") :]
+
+    def test_losses_are_those_of_distributed_data_parallel(self) -> None:
+        theirs = [subprocess.Popen([sys.executable, "-B", Path(__file__).with_name("ddp_rank.py"), self.folder, "residual", "ddp", *map(str, (rank, RANKS, BATCH, STEPS))])
+                  for rank in range(RANKS)]  # fmt: skip
+        self.assertEqual([process.wait() for process in theirs], [0] * RANKS)
+        self.start("residual", "env", BATCH, 1, rows=RANKS * BATCH * STEPS)
+        ours, expected = self.result("env")["losses"], json.loads((self.folder / "ddp.json").read_text())
+        self.assertEqual(len(ours), STEPS)
+        worst = max(abs(a - b) / abs(b) for a, b in zip(ours, expected, strict=True))
+        print(f"residual from Python: losses of {STEPS} steps differ by {worst:.1e}")
+        self.assertLess(worst, 1e-4)
+
+    def test_a_rank_that_fails_ends_the_other(self) -> None:
+        said = self.start("mlp", "fail", 8, 3, code=1)
+        self.assertIn("rank 1 fails", said)
+        self.assertIn("rank 0 at step 2", said)
+
+
+class Launches(unittest.TestCase):
+    def test_ranks_of_launchers(self) -> None:
+        for variables, place in (
+            ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "1"}, (1, 4)),
+            ({"PMI_RANK": "2", "PMI_SIZE": "3"}, (2, 3)),
+            ({"PMIX_RANK": "5", "SLURM_STEP_NUM_TASKS": "8"}, (5, 8)),
+            ({"RANK": "0", "WORLD_SIZE": "1"}, (0, 1)),
+            ({}, (0, 1)),
+        ):
+            self.assertEqual(_launch.place_of(variables), place)
+
+    def test_launches_without_mpi_are_refused_by_name(self) -> None:
+        for variables, text in (
+            ({"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}, "torchrun has started this process .RANK=1, WORLD_SIZE=2.*mpirun -n 2"),
+            ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, "srun has started .*--mpi=pmix"),
+            ({"PMI_RANK": "one", "PMI_SIZE": "2"}, "PMI_RANK of the launcher is 'one'"),
+            ({"PMIX_RANK": "0"}, "SLURM_STEP_NUM_TASKS.*devices=N"),
+        ):
+            with self.assertRaisesRegex(stowage.StowageError, text):
+                _launch.place_of(variables)
+
+    def test_batches_are_dealt_out(self) -> None:
+        batches = [[1, 2], [3, 4], [5, 6], [7, 8], [9]]
+        for whole, expected in ((True, [[[1, 2], [5, 6]], [[3, 4], [7, 8]]]), (False, [[[1, 2], [5, 6], [9]], [[3, 4], [7, 8]]])):
+            for kind in (list, lambda given: (batch for batch in given)):
+                found = [list(_launch.dealt(kind(batches), rank, 2, len, whole)) for rank in range(2)]
+                self.assertEqual(found, expected)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ protected:
   ~LauncherTest() override { clear(); }
 
   static void clear() {
-    for (const char *name :
-         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"})
+    for (const char *name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+                             "PMIX_RANK", "RANK", "WORLD_SIZE", "SLURM_PROCID"})
       unsetenv(name);
   }
 
@@ -59,6 +59,18 @@ TEST_F(LauncherTest, RefusesBeforeItJoins) {
   EXPECT_THAT(refusal(3), ::testing::HasSubstr("started 4 processes"));
   setenv("PMI_RANK", "first", 1);
   EXPECT_THAT(refusal(3), ::testing::HasSubstr("the variable PMI_RANK of the launcher is 'first'"));
+}
+
+// Tests that launchers which bring no MPI along are refused by their name.
+TEST_F(LauncherTest, NamesLaunchersWithoutMpi) {
+  EXPECT_THAT(refusal(3), ::testing::HasSubstr("no launcher has started this process"));
+  setenv("SLURM_PROCID", "0", 1);
+  EXPECT_THAT(refusal(3), ::testing::HasSubstr("give srun --mpi=pmix"));
+  setenv("RANK", "0", 1);
+  EXPECT_THAT(refusal(3), ::testing::HasSubstr("give srun --mpi=pmix"));
+  setenv("WORLD_SIZE", "3", 1);
+  EXPECT_THAT(refusal(3), ::testing::HasSubstr("torchrun has started this process"));
+  EXPECT_THAT(refusal(3), ::testing::HasSubstr("mpirun -n 3"));
 }
 
 } // namespace

@@ -1,0 +1,53 @@
+"""One process of test_devices.py, started by mpirun or alone: FOLDER MODEL WAY BATCH EPOCHS. WAY is env, the launch's devices, shards, the same with
+the optimizer's state in shards, accumulate, two batches in one process, or fail, whose rank 1 raises in the middle. Rank 0 writes the losses and, but
+for fail, a checkpoint."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import stowage
+import torch
+from devices_models import make, samples
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Losses:
+    def __init__(self, fails: bool) -> None:
+        self.losses: "list[float]" = []
+        self.fails = fails
+
+    def on_step(self, step: Any, record: "dict[str, Any]") -> None:
+        self.losses.append(record["loss"])
+        if self.fails and record["step"] == 2:
+            print("rank", step.rank, "at step 2", flush=True)
+            if step.rank == 1:
+                raise RuntimeError("rank 1 fails")
+
+
+def main() -> None:
+    folder, model, way, batch, epochs = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+    shuffle, rows = "shuffle" in sys.argv, int(os.environ["ROWS"])
+    x, y = samples(model, rows)
+    module = make(model)
+    rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
+    if rank == 1:  # weights start as on rank 0
+        torch.nn.init.zeros_(next(module.parameters()))
+    parts = 2 if way == "accumulate" else 1
+    settings = {"accumulate": 2} if way == "accumulate" else {"devices": "env", **({"shard_state": "optimizer"} if way == "shards" else {})}
+    step = stowage.compile(module, x[: batch * parts], optimizer="adamw:lr=1e-2,weight-decay=0.01", threads=1, flags=["--recompute=none"], **settings)
+    losses = Losses(way == "fail")
+    checkpoint = folder / f"{way}.safetensors"
+    validation = DataLoader(TensorDataset(x[:50], y[:50]), batch_size=8)
+    records = step.fit(DataLoader(TensorDataset(x, y), batch_size=batch * parts, shuffle=shuffle, drop_last=parts == 2), epochs, callbacks=[losses],
+        validation=validation, metrics={"mean": lambda outputs, labels: float(outputs.mean())}, checkpoint=checkpoint, resume=True)  # fmt: skip
+    if step.rank == 0:
+        checked = step.check is not None
+        result = {"losses": losses.losses, "records": records, "batches": step.plan.json.get("batches_per_step", 1), "checked": checked, "devices": step.devices}
+        (folder / f"{way}.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
