@@ -1,10 +1,10 @@
 // Products of few rows, in f32, bf16 and f16, with a matrix in nf4 and int8, whose codes they read, beside the library's products of the same
 // shape in f32 and bf16, in turns on one thread.
 //
-//   build/release/bin/CodedBench
+//   build/release/bin/CodedBench [ROWS]
 //
-// Each of a run's calls reads another matrix, so that none lies in a cache: 96 Mi elements in all. Times are medians of processor time,
-// which other load disturbs less than the clock's.
+// With ROWS only products of as many rows. Each of a run's calls reads another matrix, so that none lies in a cache: 96 Mi elements in
+// all. Times are medians of processor time, which other load disturbs less than the clock's.
 #include "runtime/base/Parallel.h"
 #include "runtime/base/Quantization.h"
 #include "runtime/host/Library.h"
@@ -127,7 +127,8 @@ void compare(const Shapes &s) {
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  const int64_t only = argc > 1 ? std::atoll(argv[1]) : 0;
   setThreads(1);
   std::printf("| rows x columns x contracted | f32, ms | bf16 | nf4 | int8 | nf4 by the faster of "
               "both | int8 | nf4 times bf16, ms | int8 times bf16 | by bf16 | by bf16 | "
@@ -137,6 +138,7 @@ int main() {
     for (auto [columns, depth] :
          {std::pair<int64_t, int64_t>{1024, 1024}, {4096, 4096}, {8192, 2048}, {2048, 8192}})
       for (int64_t rows : {1, 2, 4, 8})
-        compare({rows, columns, depth, isTransposed});
+        if (!only || rows == only)
+          compare({rows, columns, depth, isTransposed});
   return 0;
 }

@@ -1,14 +1,9 @@
 #include "runtime/host/loops/CodedProduct.h"
 
 #include "runtime/base/Parallel.h"
-#include "runtime/host/loops/Vectors.h"
+#include "runtime/host/loops/CodedBlocks.h"
 
 #include <algorithm>
-#include <cstring>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace stow::host {
 namespace {
@@ -23,210 +18,75 @@ constexpr int64_t dotRows = 4, dotDepth = 512, dotGroup = 32, stripRows = 8, str
 
 //===--- Codes as floats ------------------------------------------------------------------------===//
 
-/// Where the codes of a block lie, and its scale.
-struct Block {
-  const uint8_t *codes;
-  bool isUpper; ///< halves of bytes
-  float scale;
-};
-
-/// The blocks of a tensor; tables are looked up once.
-class Blocks {
-public:
-  Blocks(Quantization scheme, int64_t elements, const char *stored)
-      : scheme(scheme), levels(normalLevels().data()), parts(partsOf(scheme, elements)),
-        stored(stored), scaleTable(scaleLevels().data()) {
-    for (int plane = 0; plane < 4; ++plane)
-      for (int i = 0; i < 16; ++i)
-        planes[plane][i] = reinterpret_cast<const uint8_t *>(levels + i)[plane];
-  }
-
-  STOW_INLINE Block at(int64_t element) const {
-    const int64_t block = element / kQuantizedBlock;
-    const bool isUpper = scheme == Quantization::Nf4 && element >= parts.scales;
-    const auto *codes =
-        reinterpret_cast<const uint8_t *>(stored + element - (isUpper ? parts.scales : 0));
-    if (scheme == Quantization::Int8)
-      return {codes, false, floatAt(parts.scales, block)};
-    const float level = scaleTable[static_cast<uint8_t>(stored[parts.scales + block])];
-    const float rest = level * floatAt(parts.outerScales, block / kScaleBlock);
-    return {codes, isUpper, rest + floatAt(parts.mean, 0)};
-  }
-
-  const Quantization scheme;
-  const float *const levels;
-  alignas(16) uint8_t planes[4][16]; ///< of all levels the first bytes, the second ones, ...
-
-private:
-  STOW_INLINE float floatAt(Bytes begin, int64_t index) const {
-    float value;
-    std::memcpy(&value, stored + begin + index * static_cast<Bytes>(sizeof(float)), sizeof(value));
-    return value;
-  }
-
-  const QuantizedParts parts;
-  const char *stored;
-  const float *scaleTable; ///< levels of nf4's scales
-};
-
-void decodePlain(const Blocks &blocks, int64_t first, int64_t count, int64_t, float *to) {
-  for (int64_t begin = 0; begin < count; begin += kQuantizedBlock) {
-    const Block block = blocks.at(first + begin);
-    for (int64_t i = 0; i < kQuantizedBlock; ++i) {
-      const uint8_t byte = block.codes[i];
-      to[begin + i] = (blocks.scheme == Quantization::Int8
-                           ? static_cast<float>(static_cast<int8_t>(byte))
-                           : blocks.levels[block.isUpper ? byte >> 4 : byte & 15]) *
-                      block.scale;
-    }
-  }
-}
-
-#if defined(__x86_64__)
-/// Levels are looked up byte by byte: the first bytes of 32 of them, the second ones, ..., which are then put together.
-__attribute__((target("avx2,fma"))) void decodeAvx2(const Blocks &blocks, int64_t first,
-                                                    int64_t count, int64_t ahead, float *to) {
-  constexpr int64_t lanes = 8;
-  __m256i planes[4];
-  for (int plane = 0; plane < 4; ++plane)
-    planes[plane] = _mm256_broadcastsi128_si256(
-        _mm_load_si128(reinterpret_cast<const __m128i *>(blocks.planes[plane])));
-  // What is put together lies in halves of vectors: the fours of elements that meet in one.
-  const __m256i fours = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
-  const __m256i lower = _mm256_set1_epi8(15);
-  for (int64_t begin = 0; begin < count; begin += kQuantizedBlock) {
-    const Block block = blocks.at(first + begin);
-    __builtin_prefetch(block.codes + ahead, 0, 2);
-    const __m256 scale = _mm256_set1_ps(block.scale);
-    if (blocks.scheme == Quantization::Int8) {
-      for (int64_t i = 0; i < kQuantizedBlock; i += lanes) {
-        const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(block.codes + i));
-        const __m256 whole = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
-        _mm256_storeu_ps(to + begin + i, _mm256_mul_ps(whole, scale));
-      }
-      continue;
-    }
-    for (int64_t i = 0; i < kQuantizedBlock; i += 4 * lanes) {
-      __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(block.codes + i));
-      if (block.isUpper)
-        codes = _mm256_srli_epi16(codes, 4);
-      codes = _mm256_permutevar8x32_epi32(_mm256_and_si256(codes, lower), fours);
-      __m256i bytes[4];
-      for (int plane = 0; plane < 4; ++plane)
-        bytes[plane] = _mm256_shuffle_epi8(planes[plane], codes);
-      const __m256i low[2] = {_mm256_unpacklo_epi8(bytes[0], bytes[1]),
-                              _mm256_unpackhi_epi8(bytes[0], bytes[1])};
-      const __m256i high[2] = {_mm256_unpacklo_epi8(bytes[2], bytes[3]),
-                               _mm256_unpackhi_epi8(bytes[2], bytes[3])};
-      for (int half = 0; half < 2; ++half) {
-        const __m256i one = _mm256_unpacklo_epi16(low[half], high[half]);
-        const __m256i other = _mm256_unpackhi_epi16(low[half], high[half]);
-        float *at = to + begin + i + 2 * half * lanes;
-        _mm256_storeu_ps(at, _mm256_mul_ps(_mm256_castsi256_ps(one), scale));
-        _mm256_storeu_ps(at + lanes, _mm256_mul_ps(_mm256_castsi256_ps(other), scale));
-      }
-    }
-  }
-}
-
-__attribute__((target("avx512f,avx512vl,avx2,fma"))) void
-decodeAvx512(const Blocks &blocks, int64_t first, int64_t count, int64_t ahead, float *to) {
-  constexpr int64_t lanes = 16;
-  const __m512 levels = _mm512_loadu_ps(blocks.levels);
-  for (int64_t begin = 0; begin < count; begin += kQuantizedBlock) {
-    const Block block = blocks.at(first + begin);
-    __builtin_prefetch(block.codes + ahead, 0, 2);
-    const __m512 scale = _mm512_set1_ps(block.scale);
-    for (int64_t i = 0; i < kQuantizedBlock; i += lanes) {
-      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(block.codes + i));
-      __m512 level;
-      if (blocks.scheme == Quantization::Int8) {
-        level = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
-      } else { // lanes are chosen by the lower four bits
-        const __m512i code = _mm512_cvtepu8_epi32(bytes);
-        level = _mm512_permutexvar_ps(block.isUpper ? _mm512_srli_epi32(code, 4) : code, levels);
-      }
-      _mm512_storeu_ps(to + begin + i, _mm512_mul_ps(level, scale));
-    }
-  }
-}
-#endif
-
-/// Each number as narrowBf16 has it, in f32 still; `count` is a multiple of a block.
-template <typename V> STOW_INLINE void roundAll(float *numbers, int64_t count) {
-  using Bits = typename Kind<V>::Bits;
-  using Signed = typename Kind<V>::Signed;
-  for (int64_t i = 0; i < count; i += lanesOf<V>) {
-    const Bits bits = (Bits)at<V>(numbers + i);
-    const Signed isNan = (Signed)(bits & 0x7fffffff) > 0x7f800000;
-    const Bits rounded = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
-    at<V>(numbers + i) = (V)((isNan ? quiet : rounded) & 0xffff0000);
-  }
-}
-
-/// The same of narrowF16, there and back by the processor's own conversions where it has them.
-void roundF16Plain(float *numbers, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    numbers[i] = widenF16(narrowF16(numbers[i]));
-}
-#if defined(__x86_64__)
-__attribute__((target("avx2,f16c"))) void roundF16Avx2(float *numbers, int64_t count) {
-  for (int64_t i = 0; i < count; i += 8)
-    _mm256_storeu_ps(numbers + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(numbers + i),
-                                                                  _MM_FROUND_TO_NEAREST_INT)));
-}
-#endif
+/// Elements [first, first + count). Codes `ahead` elements further are asked for, as they are read soon.
+using DecodeFn = void (*)(const CodedBlocks &, int64_t first, int64_t count, int64_t ahead,
+                          float *to);
 
 #define STOW_FOR(name, target, V)                                                                  \
-  target void round##name(float *numbers, int64_t count) { roundAll<V>(numbers, count); }
+  template <Quantization scheme, Rounding rounding>                                                \
+  target void decode##name(const CodedBlocks &blocks, int64_t first, int64_t count, int64_t ahead, \
+                           float *to) {                                                            \
+    constexpr int64_t most = CodedRun::most * kQuantizedBlock;                                     \
+    CodedRun run;                                                                                  \
+    for (int64_t part = 0; part < count; part += most) {                                           \
+      const int64_t size = std::min(most, count - part) / kQuantizedBlock;                         \
+      find##name<scheme, rounding>(blocks, first + part, size, run);                               \
+      for (int64_t i = 0; i < size; ++i, to += kQuantizedBlock) {                                  \
+        __builtin_prefetch(run.codes[i] + ahead, 0, 2);                                            \
+        V numbers[kQuantizedBlock / lanesOf<V>];                                                   \
+        numbers##name<scheme, rounding>(blocks, run, i, numbers);                                  \
+        for (int64_t lane = 0; lane < kQuantizedBlock; lane += lanesOf<V>)                         \
+          at<V>(to + lane) = numbers[lane / lanesOf<V>];                                           \
+      }                                                                                            \
+    }                                                                                              \
+  }
 STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 #undef STOW_FOR
 
-using RoundFn = void (*)(float *numbers, int64_t count);
-
-/// Null where nothing is rounded.
-RoundFn roundFn(Rounding rounding) {
-  switch (rounding) {
-  case Rounding::None:
-    return nullptr;
-  case Rounding::Bf16:
-    return STOW_FOR_INSTRUCTIONS(round);
-  case Rounding::F16:
-#if defined(__x86_64__)
-    return usesAvx2() ? roundF16Avx2 : roundF16Plain;
-#else
-    return roundF16Plain;
-#endif
-  }
-  return nullptr;
+/// What `function` gives for the scheme and the rounding, which are arguments of its call operator's template.
+template <typename Function>
+auto forScheme(Quantization scheme, Rounding rounding, const Function &function) {
+  auto forRounding = [&]<Quantization known>() {
+    switch (rounding) {
+    case Rounding::Bf16:
+      return function.template operator()<known, Rounding::Bf16>();
+    case Rounding::F16:
+      return function.template operator()<known, Rounding::F16>();
+    case Rounding::None:
+      break;
+    }
+    return function.template operator()<known, Rounding::None>();
+  };
+  return scheme == Quantization::Nf4 ? forRounding.template operator()<Quantization::Nf4>()
+                                     : forRounding.template operator()<Quantization::Int8>();
 }
 
-/// Elements [first, first + count). Codes `ahead` elements further are asked for, as they are read soon.
-using DecodeFn = void (*)(const Blocks &, int64_t first, int64_t count, int64_t ahead, float *to);
-
-DecodeFn decodeFn() { return STOW_FOR_INSTRUCTIONS(decode); }
+DecodeFn decodeFn(Quantization scheme, Rounding rounding) {
+  return forScheme(scheme, rounding, []<Quantization known, Rounding how>() -> DecodeFn {
+    return usesAvx512() ? decodeAvx512<known, how>
+           : usesAvx2() ? decodeAvx2<known, how>
+                        : decodePlain<known, how>;
+  });
+}
 
 /// Rows of w as floats, a tile at a time.
 class CodedRows {
 public:
   CodedRows(const FewRows &product, Quantization scheme, const char *stored, Rounding rounding)
-      : blocks(scheme, product.columns * product.depth, stored), decode(decodeFn()),
-        round(roundFn(rounding)), pitch(product.isTransposed ? product.depth : product.columns),
+      : blocks(scheme, product.columns * product.depth, stored), decode(decodeFn(scheme, rounding)),
+        pitch(product.isTransposed ? product.depth : product.columns),
         ahead(product.isTransposed ? dotDepth : stripRows * product.columns) {}
 
   /// Elements [begin, begin + count) of a row, in `tile`. What is read next is the rest of the row or, of strips, the same part of
   /// later rows.
   const float *load(int64_t row, int64_t begin, int64_t count, float *tile) const {
     decode(blocks, row * pitch + begin, count, ahead, tile);
-    if (round)
-      round(tile, count);
     return tile;
   }
 
 private:
-  const Blocks blocks;
+  const CodedBlocks blocks;
   const DecodeFn decode;
-  const RoundFn round; ///< null: numbers multiply as they are
   const int64_t pitch, ahead;
 };
 
@@ -329,6 +189,59 @@ STOW_INLINE void multiplyDots(const FewRows &product, const Rows &w, const float
   }
 }
 
+//===--- Transposed, one row --------------------------------------------------------------------===//
+
+/// Columns of one row that are computed beside each other: one's sums wait while the others' are added.
+constexpr int64_t rowColumns = 2;
+
+/// sum += x[i] numbers[i] for a block, in `sums` lanes: the order of addDots.
+template <typename V> STOW_INLINE void addBlock(const float *x, const V *numbers, V *sum) {
+#pragma clang loop unroll(full)
+  for (int64_t i = 0; i < kQuantizedBlock / lanesOf<V>; ++i)
+    sum[i % (sums / lanesOf<V>)] += at<V>(x + i * lanesOf<V>) * numbers[i];
+}
+
+/// y[column] for [begin, end): numbers multiply where they are decoded, in registers. Behind the end the last column stands for those
+/// that are not there.
+#define STOW_FOR(name, target, V)                                                                  \
+  template <Quantization scheme, Rounding rounding>                                                \
+  target void row##name(const FewRows &product, const CodedBlocks &blocks, const float *x,         \
+                        float *y, int64_t begin, int64_t end) {                                    \
+    constexpr int64_t most = CodedRun::most * kQuantizedBlock;                                     \
+    CodedRun runs[rowColumns];                                                                     \
+    for (int64_t column = begin; column < end; column += rowColumns) {                             \
+      alignas(64) V sum[rowColumns][sums / lanesOf<V>] = {};                                       \
+      for (int64_t part = 0; part < product.depth; part += most) {                                 \
+        const int64_t size = std::min(most, product.depth - part) / kQuantizedBlock;               \
+        for (int64_t n = 0; n < rowColumns; ++n)                                                   \
+          find##name<scheme, rounding>(                                                            \
+              blocks, std::min(column + n, end - 1) * product.depth + part, size, runs[n]);        \
+        for (int64_t i = 0; i < size; ++i)                                                         \
+          _Pragma("clang loop unroll(full)") for (int64_t n = 0; n < rowColumns; ++n) {            \
+            __builtin_prefetch(runs[n].codes[i] + dotDepth, 0, 2);                                 \
+            V numbers[kQuantizedBlock / lanesOf<V>];                                               \
+            numbers##name<scheme, rounding>(blocks, runs[n], i, numbers);                          \
+            addBlock<V>(x + part + i * kQuantizedBlock, numbers, sum[n]);                          \
+          }                                                                                        \
+      }                                                                                            \
+      for (int64_t n = 0; n < std::min(rowColumns, end - column); ++n)                             \
+        y[column + n] = joined(reinterpret_cast<const float *>(sum[n]));                           \
+    }                                                                                              \
+  }
+STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
+#undef STOW_FOR
+
+using RowFn = void (*)(const FewRows &, const CodedBlocks &, const float *x, float *y,
+                       int64_t begin, int64_t end);
+
+RowFn rowFn(Quantization scheme, Rounding rounding) {
+  return forScheme(scheme, rounding, []<Quantization known, Rounding how>() -> RowFn {
+    return usesAvx512() ? rowAvx512<known, how>
+           : usesAvx2() ? rowAvx2<known, how>
+                        : rowPlain<known, how>;
+  });
+}
+
 //===--- As it lies -----------------------------------------------------------------------------===//
 
 /// to[row, i] += x[row, k] w[k][i] for k in [0, depth).
@@ -400,13 +313,12 @@ STOW_INLINE void runLoops(const FewRows &product, const Rows &w, const float *x,
 STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 #undef STOW_FOR
 
-template <typename Loops, typename Rows>
-void multiply(const FewRows &product, Loops loops, const Rows &w, const float *x, float *y,
-              int64_t threads) {
+/// run(begin, end) for columns of y, in tasks that begin where tiles do.
+template <typename Run> void forColumns(const FewRows &product, int64_t threads, const Run &run) {
   const int64_t unit = product.isTransposed ? dotRows : kQuantizedBlock;
   const int64_t units = (product.columns + unit - 1) / unit;
   parallelFor(units, threads, [&](int64_t begin, int64_t end) {
-    loops(product, w, x, y, begin * unit, std::min(end * unit, product.columns));
+    run(begin * unit, std::min(end * unit, product.columns));
   });
 }
 
@@ -419,18 +331,30 @@ bool takesCodes(const FewRows &product) {
 
 void multiplyCodes(const FewRows &product, Quantization scheme, const float *x, const char *stored,
                    float *y, int64_t threads, Rounding rounding) {
-  multiply(product, STOW_FOR_INSTRUCTIONS(codes), CodedRows(product, scheme, stored, rounding), x,
-           y, threads);
+  if (product.rows == 1 && product.isTransposed) {
+    const CodedBlocks blocks(scheme, product.columns * product.depth, stored);
+    const RowFn row = rowFn(scheme, rounding);
+    forColumns(product, threads,
+               [&](int64_t begin, int64_t end) { row(product, blocks, x, y, begin, end); });
+    return;
+  }
+  const CodedRows w(product, scheme, stored, rounding);
+  const auto loops = STOW_FOR_INSTRUCTIONS(codes);
+  forColumns(product, threads,
+             [&](int64_t begin, int64_t end) { loops(product, w, x, y, begin, end); });
 }
 
 void multiplyFloats(const FewRows &product, const float *x, const float *w, float *y,
                     int64_t threads) {
-  multiply(product, STOW_FOR_INSTRUCTIONS(floats), FloatRows(product, w), x, y, threads);
+  const FloatRows rows(product, w);
+  const auto loops = STOW_FOR_INSTRUCTIONS(floats);
+  forColumns(product, threads,
+             [&](int64_t begin, int64_t end) { loops(product, rows, x, y, begin, end); });
 }
 
 void decode(Quantization scheme, int64_t elements, const char *stored, int64_t first, int64_t count,
             float *to) {
-  decodeFn()(Blocks(scheme, elements, stored), first, count, count, to);
+  decodeFn(scheme, Rounding::None)(CodedBlocks(scheme, elements, stored), first, count, count, to);
 }
 
 } // namespace stow::host

@@ -1,7 +1,8 @@
 // Products of few rows with a matrix that is stored in blocks of 4 or 8 bits (runtime/base/Quantization.h), in loops of our own.
 //
 // Such a product takes the time that its matrix takes to come from memory. Computed into floats first, it would be read as codes, written
-// and read again as floats; here a tile of it becomes floats in the first cache, and is used up there:
+// and read again as floats; here a tile of it becomes floats in the first cache, and is used up there, or of one transposed row in
+// registers:
 //
 //                  w  |codes|                            as it lies                 transposed
 //                        |  a tile, 16 KiB                sums of columns            16 partial sums of every element,

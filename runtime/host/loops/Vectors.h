@@ -23,7 +23,7 @@ inline bool usesAvx512() { return instructions() >= InstructionSet::Avx512; }
 /// of functions so named the one for the instructions in use.
 #if defined(__x86_64__)
 #define STOW_FOR_INSTRUCTION_SETS(define)                                                          \
-  define(Plain, , F8) define(Avx2, __attribute__((target("avx2,fma"))), F8)                        \
+  define(Plain, , F8) define(Avx2, __attribute__((target("avx2,fma,f16c"))), F8)                   \
       define(Avx512, __attribute__((target("avx512f,avx512vl,avx2,fma"))), F16)
 #define STOW_FOR_INSTRUCTIONS(name)                                                                \
   (usesAvx512() ? name##Avx512 : usesAvx2() ? name##Avx2 : name##Plain)

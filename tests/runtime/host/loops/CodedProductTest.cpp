@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <ostream>
 #include <vector>
 
@@ -95,6 +96,22 @@ TEST(CodedProduct, RoundsAllOfF16) {
       number = widenF16(narrowF16(number));
     multiplyCodes(p, Quantization::Int8, one.data(), stored.data(), y.data(), 1, Rounding::F16);
     EXPECT_EQ(y, w) << size;
+  }
+}
+
+// Tests that a scale that is no number, of any payload, makes its block's products no numbers, and leaves others alone.
+TEST(CodedProduct, KeepsWhatIsNoNumber) {
+  const FewRows p = {1, 2, 64, true};
+  const std::vector<float> ones(static_cast<size_t>(p.depth), 1.0f);
+  std::vector<char> stored(static_cast<size_t>(partsOf(Quantization::Int8, 128).size));
+  quantize(Quantization::Int8, std::vector<float>(128, 1.0f), stored.data());
+  const uint32_t payload = 0x7fffffff;
+  std::memcpy(stored.data() + partsOf(Quantization::Int8, 128).scales, &payload, sizeof(payload));
+  for (Rounding rounding : {Rounding::None, Rounding::Bf16, Rounding::F16}) {
+    std::vector<float> y(2);
+    multiplyCodes(p, Quantization::Int8, ones.data(), stored.data(), y.data(), 1, rounding);
+    EXPECT_TRUE(std::isnan(y[0]));
+    EXPECT_EQ(y[1], 64);
   }
 }
 
