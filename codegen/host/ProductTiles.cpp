@@ -4,6 +4,7 @@
 #include "ir/ProductMaps.h"
 #include "ir/StowKernelOps.h"
 #include "runtime/host/Library.h"
+#include "runtime/host/loops/PanelProduct.h"
 #include "runtime/host/loops/ProductRows.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,14 +24,12 @@ constexpr int64_t mostAdded = 256;
 /// product: the right one stays in the second cache while all rows are multiplied with it.
 constexpr int64_t mostSummed = 256, mostLeft = 1 << 20, mostRight = 1 << 18;
 
-/// 1/rows + 1/columns below which the library packs its operands: with AVX-512, and with less.
-constexpr double packsWithAvx512 = 0.0019, packs = 0.0037;
 constexpr int64_t leastRows = 28 * 18; ///< as many rows are packed with up to 18 threads
 
 /// The fewest rows of a tile of `columns` columns for which the library packs its operands: more than
 /// 28 for each of up to 18 threads, and half of a cache block of the columns. None where no number does.
 std::optional<int64_t> leastTileRows(int64_t columns) {
-  const double left = packsWithAvx512 - 1.0 / static_cast<double>(columns);
+  const double left = packsBelowWithAvx512 - 1.0 / static_cast<double>(columns);
   if (left < 0.0001)
     return std::nullopt;
   return alignUp(static_cast<int64_t>(1 / left) + 1, 64);
@@ -221,10 +220,8 @@ bool fillsTwoTiles(ProductMapOp op) {
 /// True when the library packs the operands of all pieces of a product that has `rows` and `columns`.
 bool packsPieces(int64_t rows, int64_t columns, int64_t pieceRows, int64_t pieceColumns) {
   const int64_t fewestRows = leastPart(rows, pieceRows);
-  return fewestRows > leastRows &&
-         1.0 / static_cast<double>(fewestRows) +
-                 1.0 / static_cast<double>(leastPart(columns, pieceColumns)) <
-             (supportsBf16() ? packsWithAvx512 : packs);
+  return fewestRows > leastRows && packsFactors(fewestRows, leastPart(columns, pieceColumns),
+                                                supportsBf16() ? packsBelowWithAvx512 : packsBelow);
 }
 
 /// Tiles of a product of 16-bit factors, which runs in pieces where the library has no code for them.
@@ -266,8 +263,7 @@ bool isSummedHere(ProductMapOp op) {
   const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), depth = contractedOf(op);
   return !has16Bits(op) && !op.getTransposeB() && columns >= leastRowColumns &&
          rows > summedRows(type) && depth <= mostSummed && rows * depth <= mostLeft &&
-         columns * depth <= mostRight &&
-         1 / static_cast<double>(rows) + 1 / static_cast<double>(columns) >= packs;
+         columns * depth <= mostRight && !packsFactors(rows, columns, packsBelow);
 }
 
 /// The tiles of an op that runs in them.

@@ -3,11 +3,33 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
+#include <atomic>
+#include <optional>
+
 namespace stow::host {
 
+dnnl_status_t Execution::execute(const dnnl::stream &stream) const {
+  std::optional<ThreadScope> fewer;
+  if (mostThreads < currentThreads())
+    fewer.emplace(mostThreads);
+  return dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()),
+                                arguments.data());
+}
+
+dnnl_status_t Execution::executeParts(const dnnl::stream &stream) const {
+  std::atomic<dnnl_status_t> failure = dnnl_success;
+  parallelFor(static_cast<int64_t>(parts.size()), currentThreads(),
+              [&](int64_t begin, int64_t end) {
+                const ThreadScope alone(1);
+                for (int64_t i = begin; i < end; ++i)
+                  if (const dnnl_status_t status = parts[i].execute(stream); status != dnnl_success)
+                    failure = status;
+              });
+  return failure;
+}
+
 void Execution::run(const dnnl::stream &stream, const std::string &title) const {
-  dnnl_status_t status = dnnl_primitive_execute(
-      primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data());
+  const dnnl_status_t status = parts.empty() ? execute(stream) : executeParts(stream);
   if (status != dnnl_success)
     throw Error::internal(concat(title, " failed with library status ", status));
 }

@@ -1,6 +1,8 @@
 // A primitive with its arguments, ready to run.
 #pragma once
 
+#include "runtime/base/Parallel.h"
+
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <string>
@@ -20,13 +22,24 @@ public:
     arguments.push_back({kind, memory.get()});
   }
 
+  /// A part of the work: parts run in the primitive's place, each on one thread.
+  void addPart(Execution part) { parts.push_back(std::move(part)); }
+
+  /// The primitive gets at most so many threads.
+  void limitThreads(int64_t threads) { mostThreads = threads; }
+
   /// Throws Error(Internal) that begins with `title`.
   void run(const dnnl::stream &stream, const std::string &title) const;
 
 private:
+  dnnl_status_t execute(const dnnl::stream &stream) const;
+  dnnl_status_t executeParts(const dnnl::stream &stream) const;
+
   dnnl::primitive primitive;
   std::vector<dnnl::memory> memories;
   std::vector<dnnl_exec_arg_t> arguments;
+  std::vector<Execution> parts;
+  int64_t mostThreads = maxThreads;
 };
 
 } // namespace stow::host

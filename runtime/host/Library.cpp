@@ -6,6 +6,7 @@
 #include "runtime/host/Execution.h"
 #include "runtime/host/Float16.h"
 #include "runtime/host/Instructions.h"
+#include "runtime/host/ProductParts.h"
 #include "runtime/host/pieces/Pieces.h"
 
 #include <algorithm>
@@ -134,12 +135,15 @@ public:
                 int64_t threads)
       : title(callTitle(command)), heap(stow::host::heapBytes(preparation, threads)),
         stream(cpuEngine()), execution(preparation.descriptor.get()) {
+    std::vector<char *> addresses;
     auto add = [&](int kind, const dnnl::memory::desc &desc, Bytes offset) {
       execution.add(kind, dnnl::memory(desc, cpuEngine(), arena + offset));
+      addresses.push_back(arena + offset);
     };
     for (const Argument &argument : preparation.arguments)
       if (argument.desc.get_size() != 0)
         add(argument.dnnlArgument, argument.desc, command.operands[argument.operand].offset);
+    addParts(execution, preparation, addresses);
     if (scratchBytes(preparation) != 0)
       add(DNNL_ARG_SCRATCHPAD, preparation.descriptor.scratchpad_desc(), command.workspaceOffset);
   }

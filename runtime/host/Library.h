@@ -13,7 +13,8 @@
 // blocks of 8 inputs by 8 outputs, products of f32 that have few rows or contract few elements
 // (SkinnyProduct.h), small ones that the library has more scratch for, with its bits (PanelProduct.h), and those
 // that it would read as they lie at distances that share lines of the caches (StripProduct.h).
-// So do, in loops alone, products of few rows of f32, bf16 or f16 with codes (CodedProduct.h).
+// So do, in loops alone, products of few rows of f32, bf16 or f16 with codes (CodedProduct.h). Others that
+// the library would cut by the number of threads run in parts (ProductParts.h).
 // Attention does altogether (AttentionLoops.h), on tensors in any order and with gaps.
 //
 // Tensors may be f32 or of one 16-bit type, bf16 or f16, in any mix, biases included; vectors of

@@ -6,6 +6,7 @@
 // batches form one tall matrix, and the product is a plain one: the library has better code for it.
 #include "runtime/base/Parallel.h"
 #include "runtime/host/Primitive.h"
+#include "runtime/host/ProductParts.h"
 #include "runtime/host/loops/PanelProduct.h"
 #include "runtime/host/loops/SkinnyProduct.h"
 #include "runtime/host/loops/StripProduct.h"
@@ -150,6 +151,7 @@ Preparation prepareProduct(const Command &command, const std::vector<bool> &anyL
                       argumentOf(call, dst, DNNL_ARG_DST, chosen.dst_desc())}};
   if (bias)
     result.arguments.push_back(*bias);
+  result.parts = call.choose([&] { return partsOf(result, attributes); });
   return result;
 }
 

@@ -32,6 +32,14 @@ struct PanelProduct {
 /// AVX-512.
 constexpr int64_t summedBlock(int64_t depth) { return depth <= 1024 ? 512 : 1024; }
 
+/// 1/rows + 1/columns below which the library (2.6) packs the factors of a product, without and with AVX-512; from there on it reads
+/// them as they lie.
+constexpr double packsBelow = 0.0037, packsBelowWithAvx512 = 0.0019;
+
+constexpr bool packsFactors(int64_t rows, int64_t columns, double below) {
+  return 1 / static_cast<double>(rows) + 1 / static_cast<double>(columns) < below;
+}
+
 /// What a product becomes: the result, or something that is added to the result that is there.
 enum class Becomes { Result, Added };
 

@@ -12,10 +12,6 @@ constexpr int64_t sharedPitch = 512;
 /// Rows of the left factor: fewer are SkinnyProduct.h's, or the library's product with a vector.
 constexpr int64_t leastRows = 17;
 
-/// 1/rows + 1/columns below which the library packs its operands, and reads no matrix as it lies
-/// (codegen/host/ProductTiles.h).
-constexpr double packs = 0.0038;
-
 /// A strip: 64 KiB. Twice as many columns are no faster, half as many up to a tenth slower, and so are half as many rows.
 constexpr int64_t stripPanels = 4, stripColumns = stripPanels * panelColumns, stripDepth = 256;
 
@@ -93,7 +89,7 @@ int64_t stripElements(const PanelProduct &product) {
 bool isForStrips(const PanelProduct &product, Becomes becomes) {
   return !product.isRightTransposed && product.columns % sharedPitch == 0 &&
          product.rows >= leastRows && (becomes == Becomes::Result || product.depth <= stripDepth) &&
-         1 / static_cast<double>(product.rows) + 1 / static_cast<double>(product.columns) >= packs;
+         !packsFactors(product.rows, product.columns, packsBelow);
 }
 
 Bytes stripScratchBytes(const PanelProduct &product, int64_t threads) {

@@ -4,6 +4,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/host/Execution.h"
 #include "runtime/host/Float16.h"
+#include "runtime/host/ProductParts.h"
 
 #include <algorithm>
 #include <map>
@@ -297,6 +298,7 @@ private:
           memory = dnnl::memory(arguments[i].desc, cpuEngine(), addresses[i]);
         execution.add(arguments[i].dnnlArgument, memory);
       }
+      addParts(execution, preparation, addresses);
     }
     if (step.adds && !binding.pieces.split.commands[step.command].adds) {
       const size_t result = binding.pieces.result;

@@ -97,5 +97,38 @@ TEST(MatMul, Tiny) {
   EXPECT_DOUBLE_EQ(result.tensors[2].data[0], a.data[0] * b.data[0]);
 }
 
+// Products of drawn sizes, which the library multiplies as their factors lie, or packs them: on any number of threads the bits of one.
+// A third of them had other bits on some number of threads as the library cuts them. Nothing is claimed of its code for AVX-512.
+TEST(MatMul, AnyNumberOfThreads) {
+  int64_t state = 1, tried = 0;
+  auto draw = [&](int64_t most) {
+    state = state * 48271 % 2147483647;
+    return 1 + state % most;
+  };
+  for (int i = 0; i < 60; ++i) {
+    const bool ta = draw(2) == 1, tb = draw(2) == 1, isWide = i % 6 == 0;
+    const int64_t rows = isWide ? 300 + draw(200) : draw(200), columns = isWide ? 400 : draw(400),
+                  depth = draw(isWide ? 40 : 300);
+    const Tensor a = sample(ta ? Shape{depth, rows} : Shape{rows, depth}, i),
+                 b = sample(tb ? Shape{columns, depth} : Shape{depth, columns}, i + 1),
+                 bias = sample({columns}, i + 2);
+    std::vector<TestOperand> operands = {in(a), in(b), out({rows, columns})};
+    if (i % 3 == 0)
+      operands.insert(operands.begin() + 2, in(bias));
+    auto ints = transposes(ta, tb);
+    ints["has_bias"] = {i % 3 == 0};
+    const CallResult one = runCall(CommandOp::DnnlMatmul, operands, ints, {}, 1);
+    if (!one.requirements.implementation.starts_with("gemm:"))
+      continue;
+    ++tried;
+    for (int64_t threads : {2, 3, 8, 32})
+      EXPECT_EQ(runCall(CommandOp::DnnlMatmul, operands, ints, {}, threads).tensors.back().data,
+                one.tensors.back().data)
+          << rows << 'x' << depth << 'x' << columns << ta << tb << " on " << threads << " threads";
+  }
+  if (tried == 0)
+    GTEST_SKIP() << "the library has code for AVX-512";
+}
+
 } // namespace
 } // namespace stow::host::test
