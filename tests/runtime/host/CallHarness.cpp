@@ -1,5 +1,6 @@
 #include "tests/runtime/host/CallHarness.h"
 
+#include "runtime/base/Parallel.h"
 #include "runtime/host/Float16.h"
 #include "tests/runtime/base/CountAllocations.h"
 
@@ -130,6 +131,7 @@ int64_t countPadding(const Operand &place, const char *arena) {
 CallResult runCall(CommandOp op, const std::vector<TestOperand> &operands,
                    std::map<std::string, std::vector<int64_t>> ints,
                    std::map<std::string, double> floats, int64_t threads) {
+  const ThreadScope scope(threads); // a program's calls run on its threads
   CallResult result;
   Command &command = result.command;
   command.op = op;

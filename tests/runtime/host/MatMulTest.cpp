@@ -109,9 +109,16 @@ TEST(MatMul, AnyNumberOfThreads) {
     const bool ta = draw(2) == 1, tb = draw(2) == 1, isWide = i % 6 == 0;
     const int64_t rows = isWide ? 300 + draw(200) : draw(200), columns = isWide ? 400 : draw(400),
                   depth = draw(isWide ? 40 : 300);
-    const Tensor a = sample(ta ? Shape{depth, rows} : Shape{rows, depth}, i),
-                 b = sample(tb ? Shape{columns, depth} : Shape{depth, columns}, i + 1),
-                 bias = sample({columns}, i + 2);
+    auto drawn =
+        [&](Shape shape) { // with all bits of f32: sums of shorter numbers are exact in any order
+          Tensor tensor(shape);
+          for (double &number : tensor.data)
+            number = static_cast<float>(static_cast<double>(draw(1 << 30)) / (1 << 29) - 1);
+          return tensor;
+        };
+    const Tensor a = drawn(ta ? Shape{depth, rows} : Shape{rows, depth}),
+                 b = drawn(tb ? Shape{columns, depth} : Shape{depth, columns}),
+                 bias = drawn({columns});
     std::vector<TestOperand> operands = {in(a), in(b), out({rows, columns})};
     if (i % 3 == 0)
       operands.insert(operands.begin() + 2, in(bias));
