@@ -22,6 +22,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 namespace stow {
@@ -46,7 +47,12 @@ std::string compileToPtx(KernelModule &kernels, const std::string &chip) {
 
 namespace {
 
+/// What is known of a byte for finding races takes 36: of launches that touch more than a megabyte, as many pages are watched.
 constexpr uint64_t kMostForRaces = 1 << 20;
+
+/// Blocks of a launch in a program for an H200 (CudaDevice.cpp), and how many of them are run beside the tests' few.
+constexpr int64_t kProductionBlocks = 16 * 132;
+constexpr uint64_t kSampledBlocks = 24;
 
 /// An op under test: its kernels, and of its operands, results and workspace the bytes and types.
 struct Arguments {
@@ -171,9 +177,9 @@ private:
     // Fewer blocks than tasks: they must stride.
     launch.grid = {static_cast<uint32_t>(std::clamp<int64_t>((end - begin + 1) / 2, 1, 13)), 1, 1};
     launch.checks.planned = true;
-    // What is known of a byte for finding races takes 36: only of launches that touch a megabyte.
-    launch.checks.races =
-        std::accumulate(known.bytes.begin(), known.bytes.end(), uint64_t{0}) <= kMostForRaces;
+    launch.checks.races = true;
+    launch.checks.racePages = static_cast<uint32_t>(
+        1 + std::accumulate(known.bytes.begin(), known.bytes.end(), uint64_t{0}) / kMostForRaces);
     std::vector<uint64_t> params = {static_cast<uint64_t>(begin), static_cast<uint64_t>(end)};
     std::map<char *, uint64_t> places; // arguments at one place on the host are one on the device
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -192,16 +198,57 @@ private:
     launch.params.resize(params.size() * 8);
     memcpy(launch.params.data(), params.data(), launch.params.size());
     recorder.before(launch, known, info, begin, end, arguments);
+    std::map<char *, std::vector<char>> before;
+    for (size_t i = 0; i < arguments.size(); ++i)
+      before[arguments[i]].assign(arguments[i], arguments[i] + known.bytes[i]);
     sim::execute(launch, memory);
     for (size_t i = known.operands; i < arguments.size(); ++i)
       memcpy(arguments[i], memory.host(params[i + 2], known.bytes[i]), known.bytes[i]);
     recorder.after(arguments);
+    if (inProductionGrid.insert(info.symbol).second)
+      runInProductionGrid(launch, known, end - begin, arguments, before, places);
     for (auto &[host, place] : places)
       memory.release(place, sim::DeviceMemory::Kind::Device);
   }
 
+  /// The launch that was just run, in a grid as programs have it, from what was there before: some of its blocks write the same bytes, and
+  /// no others.
+  void runInProductionGrid(sim::Launch launch, const Arguments &known, int64_t tasks,
+                           const std::vector<char *> &arguments,
+                           const std::map<char *, std::vector<char>> &before,
+                           const std::map<char *, uint64_t> &places) {
+    const auto blocks = static_cast<uint32_t>(std::clamp<int64_t>(tasks, 1, kProductionBlocks));
+    launch.grid = {blocks, 1, 1};
+    launch.blocks.clear();
+    for (uint64_t i = 0; i < std::min<uint64_t>(blocks, kSampledBlocks);
+         ++i) // the first, the last, and some between
+      launch.blocks.push_back(
+          i * (blocks - 1) / std::max<uint64_t>(std::min<uint64_t>(blocks, kSampledBlocks) - 1, 1));
+    // Where nothing is read, every byte begins as what it must not become.
+    std::map<char *, std::vector<char>> begins = before;
+    for (size_t i = known.operands; i < arguments.size() && known.infos.size() == 1; ++i)
+      if (std::find(
+              arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(known.operands),
+              arguments[i]) == arguments.begin() + static_cast<std::ptrdiff_t>(known.operands))
+        std::transform(arguments[i], arguments[i] + known.bytes[i], begins[arguments[i]].begin(),
+                       [](char byte) { return static_cast<char>(~byte); });
+    for (const auto &[host, place] : places)
+      memcpy(memory.host(place, begins[host].size()), begins[host].data(), begins[host].size());
+    sim::execute(launch, memory);
+    for (size_t i = known.operands; i < arguments.size(); ++i) {
+      const char *found =
+          reinterpret_cast<const char *>(memory.host(places.at(arguments[i]), known.bytes[i]));
+      for (uint64_t at = 0; at < known.bytes[i]; ++at)
+        if (found[at] != arguments[i][at] && found[at] != begins[arguments[i]][at])
+          throw std::runtime_error(concat("kernel ", launch.kernel->name, " in ", blocks,
+                                          " blocks writes another byte ", at, " of result ",
+                                          i - known.operands, " than in fewer"));
+    }
+  }
+
   std::string chip;
   Recorder recorder;
+  std::set<std::string> inProductionGrid; ///< symbols of kernels that have been run so
   KernelModule kernels;
   std::vector<Arguments> ops;
   sim::DeviceMemory memory;

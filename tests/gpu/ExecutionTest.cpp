@@ -430,6 +430,54 @@ TEST(Races, SharedMemoryWithoutBarrier) {
   device.run(kernelOf(neighbour("bar.sync 0;", 128)), {out, out, out, out}, {64, 1, 1});
 }
 
+// What the lanes of a warp do together orders nothing, unless they meet.
+TEST(Races, LanesOfAWarp) {
+  const char *shuffle = "shfl.sync.bfly.b32 %r10, %r12, 1, 31, -1;",
+             *vote = "setp.ne.u32 %p1, %r12, 0; vote.sync.any.pred %p1, %p1, -1;";
+  for (const char *together : {shuffle, vote})
+    EXPECT_THAT(raceOf(neighbour(together, 4)), HasSubstr("no barrier")) << together;
+  // Halves of a warp meet, each for itself: lane 1 knows of lane 0, and not of lane 17.
+  const std::string halves = R"(shr.u32 %r10, %r12, 6; and.b32 %r10, %r10, 1; shl.b32 %r10, %r10, 4;
+                                mov.u32 %r14, 65535; shl.b32 %r10, %r14, %r10; bar.warp.sync %r10;)";
+  EXPECT_THAT(raceOf(neighbour(halves, 64)), HasSubstr("no barrier"));
+  Device device;
+  device.like.checks.races = true;
+  uint64_t out = device.upload(iota(256));
+  for (const auto &[barrier, distance] :
+       {std::pair(halves, 4), {halves + "bar.warp.sync -1;", 64}, {halves + "bar.sync 0;", 64}})
+    device.run(kernelOf(neighbour(barrier, distance)), {out, out, out, out}, {64, 1, 1});
+}
+
+// Two blocks write an element in each of 64 pages: of one page in eight some are watched, of one in very many none.
+TEST(Races, PagesOfGlobalMemory) {
+  const std::string body = R"(mov.u32 %r11, %tid.x; mul.wide.u32 %d10, %r11, 256;
+                              add.u64 %d10, %out, %d10; st.global.u32 [%d10], %r11; ret;)";
+  Device device;
+  device.like.checks.races = true;
+  uint64_t out = device.upload(iota(64 * 64));
+  device.like.checks.racePages = 8;
+  EXPECT_THAT(
+      device.fault(Fault::Kind::Race, kernelOf(body), {out, out, out, out}, {64, 1, 1}, {2, 1, 1}),
+      HasSubstr("in the same launch"));
+  device.like.checks.racePages = 1 << 30;
+  device.run(kernelOf(body), {out, out, out, out}, {64, 1, 1}, {2, 1, 1});
+}
+
+TEST(Blocks, SomeOfAGrid) {
+  Device device;
+  uint64_t out = device.upload(std::vector<uint32_t>(4, 7));
+  const std::string body =
+      R"(mov.u32 %r11, %ctaid.x; mul.wide.u32 %d10, %r11, 4; add.u64 %d10, %out, %d10;
+                              st.global.u32 [%d10], %r11; ret;)";
+  device.like.blocks = {1, 3};
+  device.run(kernelOf(body), {out, out, out, out}, {1, 1, 1}, {4, 1, 1});
+  EXPECT_EQ(device.download<uint32_t>(out, 4), (std::vector<uint32_t>{7, 1, 7, 3}));
+  device.like.blocks = {4};
+  EXPECT_THAT(device.fault(Fault::Kind::BadLaunch, kernelOf(body), {out, out, out, out}, {1, 1, 1},
+                           {4, 1, 1}),
+              HasSubstr("block 4 of 4"));
+}
+
 TEST(Races, GlobalMemory) {
   EXPECT_THAT(raceOf("st.global.u32 [%out], %r0; ret;"),
               HasSubstr("thread 0 of the same block wrote"));

@@ -18,7 +18,7 @@ static constexpr uint64_t kSlice = 1 << 20;
 Worker::Worker(const Launch &launch, DeviceMemory &memory)
     : launch(launch), kernel(*launch.kernel), memory(memory), windows(kernel.ops.size()) {
   if (launch.checks.races)
-    races = std::make_unique<Races>();
+    races = std::make_unique<Races>(launch.checks.racePages);
 }
 
 Block::Block(Worker &worker, uint64_t number)
@@ -140,9 +140,11 @@ void Block::release(uint32_t id) {
   Barrier &barrier = barriers[id];
   checkAligned(id);
   for (auto &warp : warps) {
+    uint32_t waited = 0;
     for (Warp::Group &group : warp->all) {
       if (group.state != Warp::State::AtBarrier || group.barrier != id)
         continue;
+      waited |= group.mask;
       const Op &op = worker.kernel.ops[group.pc];
       unsigned kind = op.options & kBarrierKind;
       if (kind == kBarrierPopc) {
@@ -159,6 +161,8 @@ void Block::release(uint32_t id) {
       for (size_t i = 0; i < warps.size(); ++i)
         warp->clock.known[i] = std::max(warp->clock.known[i], barrier.known[i]);
     }
+    if (waited)
+      warp->clock.meet(waited, warp->alive());
   }
   barrier = Barrier();
 }
@@ -206,13 +210,17 @@ static void checkLaunch(const Launch &launch) {
   for (int i = 0; i < 3 && kernel.required[0]; ++i)
     if (launch.block[i] != static_cast<uint32_t>(kernel.required[i]))
       refuse("it requires other blocks (.reqntid)");
+  for (uint64_t block : launch.blocks)
+    if (block >= blocks)
+      refuse(concat("block ", block, " of ", blocks));
   if (launch.params.size() != kernel.paramBytes)
     refuse(concat(launch.params.size(), " bytes of parameters instead of ", kernel.paramBytes));
 }
 
 LaunchCounts execute(const Launch &launch, DeviceMemory &memory) {
   checkLaunch(launch);
-  uint64_t blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+  const uint64_t all = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+  const uint64_t blocks = launch.blocks.empty() ? all : launch.blocks.size();
   // Sums of atomics and what is printed depend on the order of blocks, what is known of races on
   // having seen all.
   bool ordered = launch.kernel->inOrder || launch.checks.races;
@@ -225,7 +233,7 @@ LaunchCounts execute(const Launch &launch, DeviceMemory &memory) {
     // Blocks before the first failed one still run: theirs is the fault to report.
     for (uint64_t block = next++; block < failed; block = next++) {
       try {
-        Block(worker, block).run();
+        Block(worker, launch.blocks.empty() ? block : launch.blocks[block]).run();
       } catch (const Fault &fault) {
         faults[self] = std::make_unique<Fault>(fault);
         faultBlocks[self] = block;

@@ -67,10 +67,16 @@ void decodeNanosleep(Decoder &decoder) {
 /// Lanes of a warp meet: what they did before is ordered before what they do next.
 void runWarpBarrier(Warp &warp, const Op &op, uint32_t mask) {
   const uint32_t *masks = warp.lanes<uint32_t>(op.d);
-  for (unsigned lane = 0; lane < kWarpLanes; ++lane)
-    if ((mask >> lane & 1) && !(masks[lane] >> lane & 1))
+  uint32_t left = mask; // lanes with other masks meet apart
+  for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
+    if (!(mask >> lane & 1))
+      continue;
+    if (!(masks[lane] >> lane & 1))
       warp.fail(Fault::Kind::Barrier, op, lane, "the lane is not in its own mask");
-  warp.clock.time++;
+    if (left >> lane & 1)
+      warp.clock.meet(masks[lane] & mask, warp.alive());
+    left &= ~masks[lane];
+  }
 }
 
 void decodeBarrier(Decoder &decoder) {

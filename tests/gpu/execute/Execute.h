@@ -18,6 +18,8 @@ struct Checks {
   std::vector<Range> reads, writes;
   /// Two threads that touch a byte, one of them writing, need a barrier between them. Slow.
   bool races = false;
+  /// With `races`: of global memory one page of 256 bytes in so many is watched, which bounds what is kept of them.
+  uint32_t racePages = 1;
   /// Written by something else meanwhile: nothing may touch these.
   std::vector<Range> busy;
   /// Thread instructions that one block may take.
@@ -27,6 +29,7 @@ struct Checks {
 struct Launch {
   const Kernel *kernel = nullptr;
   Extents grid = {1, 1, 1}, block = {1, 1, 1};
+  std::vector<uint64_t> blocks; ///< the only ones that run, by number; empty: all
   uint64_t dynamicSharedBytes = 0;
   std::vector<uint8_t> params; ///< Kernel::paramBytes
   Checks checks;

@@ -4,6 +4,32 @@
 
 namespace stow::sim {
 
+void WarpClock::meet(uint32_t mask, uint32_t alive) {
+  if ((alive & ~mask) == 0) {
+    whole = time;
+    meetings.clear();
+  } else {
+    meetings.push_back({time, mask});
+  }
+  ++time;
+}
+
+bool WarpClock::isOver(unsigned earlier, uint32_t when, unsigned later) const {
+  if (when <= whole)
+    return true;
+  uint32_t reached = 1u << earlier; // who knows of it
+  for (const Meeting &meeting : meetings)
+    if (meeting.time >= when && (meeting.lanes & reached) != 0)
+      reached |= meeting.lanes;
+  return (reached >> later & 1) != 0;
+}
+
+/// An odd multiplier spreads neighbouring pages (Knuth, The Art of Computer Programming 3, 6.4).
+bool Races::isWatched(uint64_t address) const {
+  const bool isShared = address >= kSharedWindow && address < kSharedWindow + kWindowBytes;
+  return oneIn == 1 || isShared || (address / kPage * 0x9E3779B97F4A7C15 >> 32) % oneIn == 0;
+}
+
 bool Races::ordered(const Touch &earlier, const Access &access) const {
   if (earlier.time == 0)
     return true;
@@ -13,7 +39,7 @@ bool Races::ordered(const Touch &earlier, const Access &access) const {
     return true;
   unsigned warp = earlier.thread / 32;
   if (warp == access.by.thread / 32u)
-    return earlier.time < access.clock->time;
+    return access.clock->isOver(earlier.thread % 32, earlier.time, access.by.thread % 32);
   return earlier.time <= access.clock->known[warp];
 }
 
@@ -30,6 +56,8 @@ Races::Byte *Races::pageOf(uint64_t number) {
 
 std::optional<Races::Conflict> Races::touch(uint64_t address, unsigned bytes,
                                             const Access &access) {
+  if (!isWatched(address)) // an access is aligned to its size, so it lies in one page
+    return std::nullopt;
   Byte *page = nullptr;
   for (uint64_t at = address; at < address + bytes; ++at) {
     if (!page || at % kPage == 0)
