@@ -8,9 +8,11 @@
   ./gpu-check.sh --report                       only writes the report of what has a result
 
 After every step FOLDER/results.json and FOLDER/report.md are written anew; the report is to be kept as benchmarks/results/DATE-CHIP.md.
-Exit code 1: a check failed. Steps come in the order of their worth: what is right, our own figures, those of PyTorch.
+Exit code 1: a check failed. Steps come in the order of their worth: what is right, our own figures and where their time goes, PyTorch's, then
+what compute-sanitizer and ncu say, and further rounds.
 Libraries are looked for where the linker looks, then in CUDA's folders and in Python's packages (nvidia-cublas, nvidia-cudnn-cu13).
-Steps that compare with PyTorch need it in the Python that runs this (PYTHON=...); without it they say so and are left out.
+What is missing is said first, a line each, and what needs it is left out: PyTorch and NumPy in the Python that runs this (PYTHON=..., 3.9 or
+later), compute-sanitizer and ncu on PATH or beside a CUDA toolkit.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,7 +38,23 @@ HERE = Path(__file__).resolve().parent
 SCRATCH = HERE / "scratch"
 STEP_S = 240  # most that one command may take
 LIBRARIES = ("libcublasLt.so.*", "libcudnn.so.*", "libnvrtc.so.*")
-PEERS = ("eager", "compile", "compile-budget", "checkpoint")
+FIRST_PEERS = ("eager", "compile")
+PEERS = (*FIRST_PEERS, "reduce-overhead", "max-autotune", "compile-budget", "checkpoint")
+PYTHON = (3, 9)
+# The order in which compute-sanitizer's tools are run, and those that come before our figures.
+SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")
+FIRST_SANITIZERS = ("memcheck", "racecheck")
+SANITIZED = ("mlp", "char_gpt", "digits_cnn", "lstm")  # of numerics, those whose steps are short
+DEAREST = 10
+# Of a kernel, as ncu names them: time, shares of what the chip does at most, registers and occupancy.
+METRICS = {
+    "gpu__time_duration.sum": "ns",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "multiprocessors, %",
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": "memory, %",
+    "sm__inst_executed_pipe_tensor.sum": "tensor instructions",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "warps, %",
+    "launch__registers_per_thread": "registers",
+}
 GIB = 1 << 30
 
 
@@ -99,6 +118,14 @@ def library_folders() -> list[str]:
 def environment() -> dict[str, str]:
     paths = [os.environ.get("LD_LIBRARY_PATH", ""), *library_folders(), str(HERE / "lib")]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(path for path in paths if path)}
+
+
+def tool(name: str) -> "str | None":
+    """A program of CUDA's toolkit: on PATH, or in the toolkit's folders."""
+    homes = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda", *sorted(glob.glob("/usr/local/cuda-*"), reverse=True)]
+    places = [f"{home}/{folder}" for home in homes if home for folder in ("bin", name, "extras/CUPTI/bin")]
+    places += sorted(glob.glob("/opt/nvidia/nsight-compute/*"), reverse=True)
+    return shutil.which(name) or next((f"{place}/{name}" for place in places if os.access(f"{place}/{name}", os.X_OK)), None)
 
 
 def run(command: list[object], own: bool = True) -> str:
@@ -252,10 +279,10 @@ def own_table_step(entry: dict, variant: str) -> dict:
             "driver": memory["in_use"], "memory": memory}  # fmt: skip
 
 
-def profile_step(entry: dict) -> dict:
+def profile_step(entry: dict, results: Path) -> dict:
     """Where a step's time goes, command by command, and what generated kernels move."""
     name, data = f"{entry['name']}-{entry['precision']}-{entry['ours'][0]}", table_data(entry)
-    path = SCRATCH / f"{name}-profile.json"
+    path = results / f"profile-{name}.json"  # stowage plan --target=... --profile=... reads it
     train(name, data, 2 + entry["steps"], f"--profile={path}")
     commands = json.loads(path.read_text())["commands"]
     kinds: dict[str, float] = {}
@@ -267,6 +294,57 @@ def profile_step(entry: dict) -> dict:
     return {"ms": sum(kinds.values()), "kinds": dict(sorted(kinds.items(), key=lambda item: -item[1])),
             "largest": [{key: c[key] for key in ("kind", "phase", "name", "ms", "planned_ms", "flops", "bytes")} for c in largest],
             "wide": [[c["kind"], c["name"], c["bytes"], c["ms"]] for c in wide]}  # fmt: skip
+
+
+def sanitizer_step(entry: dict, checker: str) -> dict:
+    """One step of a small workload under a tool of compute-sanitizer, which must find nothing."""
+    name, data = f"{entry['name']}-{entry['precision']}", HERE / "numerics" / entry["name"] / "data.npz"
+    output = run([tool("compute-sanitizer"), f"--tool={checker}", "--print-limit=20", HERE / "bin" / name, "train", f"--data={data}", "--steps=1",
+                  "--no-shuffle"])  # fmt: skip
+    found = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:errors?|hazards?)", output)
+    require(bool(found), f"compute-sanitizer has no summary: {output[-400:]}")
+    said = [line for line in output.splitlines() if line.startswith("=========")]
+    require(not any(map(int, found)), f"{checker} found {found}: {' '.join(said)[:600]}")
+    return {"found": 0, "tool": checker}
+
+
+def ncu(metrics: "list[str]", more: "list[object]", program: "list[object]") -> "list[dict[str, str]]":
+    """A row for each launch that was measured, by the columns of its CSV."""
+    output = run([tool("ncu"), "--csv", "--page=raw", "--print-units=base", "--print-kernel-base=function", f"--metrics={','.join(metrics)}", *more, *program])
+    lines = output.splitlines()
+    first = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), None)
+    require(first is not None, f"ncu wrote no table: {output[-400:]}")
+    rows = list(csv.DictReader(line for line in lines[first:] if line.startswith('"')))
+    return [row for row in rows if row["ID"]]  # the first row has the units
+
+
+def ncu_step(entry: dict) -> dict:
+    """The dearest kernels of a step, ours and the libraries', by what they reach of the chip's most."""
+    program = [HERE / "bin" / f"{entry['name']}-{entry['precision']}-{entry['ours'][0]}", "train", f"--data={table_data(entry)}", "--steps=1",
+               "--no-shuffle"]  # fmt: skip
+    time_of = "gpu__time_duration.sum"
+    try:
+        launches = ncu([time_of], [], program)
+    except CheckFailed as failure:
+        if "ERR_NVGPUCTRPERM" in str(failure):  # a setting of the machine, and nothing of ours
+            return {"problem": "this user may not read the GPU's counters (ERR_NVGPUCTRPERM)"}
+        raise
+    times: "dict[str, float]" = {}
+    for launch in launches:
+        times[launch["Kernel Name"]] = times.get(launch["Kernel Name"], 0) + number(launch[time_of])
+    names = sorted(times, key=lambda name: -times[name])[:DEAREST]
+    pattern = "|".join(map(re.escape, names))
+    rows = ncu(list(METRICS), ["--filter-mode=per-launch-config", "--launch-count=1", "--kernel-name-base=function", f"--kernel-name=regex:^({pattern})$"], program)
+    worst: "dict[str, dict[str, str]]" = {}  # of several sizes of a kernel, the one that takes longest
+    for row in sorted(rows, key=lambda row: -number(row[time_of])):
+        worst.setdefault(row["Kernel Name"], row)
+    found = [{"kernel": name, "step_ns": times[name], **{key: worst.get(name, {}).get(key, "") for key in METRICS}} for name in names]
+    return {"kernels": found, "launches": len(launches)}
+
+
+def number(text: str) -> float:
+    """As ncu writes them: "1,234.5"."""
+    return float(text.replace(",", ""))
 
 
 def peer_table_step(entry: dict, variant: str, device: str) -> dict:
@@ -285,45 +363,90 @@ def torch_runs_on(device: str) -> bool:
 
 
 @dataclass
+class Machine:
+    """What is here of what steps need beside a driver."""
+
+    torch: bool
+    numpy: bool
+    sanitizer: bool
+    ncu: bool
+
+    @classmethod
+    def find(cls, torch_device: str) -> "Machine":
+        numpy = subprocess.run([sys.executable, "-c", "import numpy"], capture_output=True).returncode == 0
+        return cls(torch_runs_on(torch_device), numpy, tool("compute-sanitizer") is not None, tool("ncu") is not None)
+
+    def missing(self, torch_device: str) -> "list[str]":
+        """A sentence for each need, what does without it, and where it comes from."""
+        python = sys.executable
+        return [line for has, line in (
+            (self.numpy, f"NumPy is not in {python}: no step table-*, profile-* or ncu-* (pip install numpy, or PYTHON=...)"),
+            (self.torch, f"PyTorch does not run on {torch_device} in {python}: the table has our figures only (pip install torch, or PYTHON=...)"),
+            (self.sanitizer, "compute-sanitizer is neither on PATH nor beside a CUDA toolkit: no step sanitizer-*"),
+            (self.ncu, "ncu is neither on PATH nor beside a CUDA toolkit: no step ncu-*"),
+        ) if not has]  # fmt: skip
+
+
+@dataclass
 class Step:
     run: Callable[[], dict]
     least: float = 0  # seconds without which it is not begun
 
 
-def peer_steps(entry: dict, number: int, device: str) -> dict[str, Step]:
-    """A round of PyTorch's variants, and one of ours behind it."""
-    prefix = f"table-{entry['name']}-{entry['precision']}"
+Steps = dict[str, Step]
+
+
+def sanitizer_steps(bundle: dict, checkers: "tuple[str, ...]") -> Steps:
+    small = [entry for name in SANITIZED for entry in bundle["numerics"] if entry["name"] == name]
+    return {f"sanitizer-{checker}-{entry['name']}-{entry['precision']}": Step(lambda entry=entry, checker=checker: sanitizer_step(entry, checker), 60)
+            for checker in checkers for entry in small}  # fmt: skip
+
+
+def peer_steps(entry: dict, variants: "tuple[str, ...]", number: int, device: str) -> Steps:
     steps = {}
-    for variant in PEERS:
+    for variant in variants:
         if variant == "checkpoint" and entry["model"].startswith("lstm"):
             continue  # one layer, run by one call: it has no blocks
-        steps[f"{prefix}-{variant}-{number}"] = Step(
-            lambda variant=variant: peer_table_step(entry, variant, device), 60 if variant.startswith("compile") else 30)  # fmt: skip
-    for variant in entry["ours"]:
-        steps[f"{prefix}-{variant}-{number + 1}"] = Step(lambda variant=variant: own_table_step(entry, variant), 30)
+        name = f"table-{entry['name']}-{entry['precision']}-{variant}-{number}"
+        steps[name] = Step(lambda variant=variant: peer_table_step(entry, variant, device), 30 if variant in ("eager", "checkpoint") else 60)
     return steps
 
 
-def all_steps(bundle: dict, has_torch: bool, device: str) -> dict[str, Step]:
-    """By name, in the order in which they are done."""
+def own_steps(entry: dict, number: int) -> Steps:
+    return {f"table-{entry['name']}-{entry['precision']}-{variant}-{number}": Step(lambda variant=variant: own_table_step(entry, variant), 30)
+            for variant in entry["ours"]}  # fmt: skip
+
+
+def all_steps(bundle: dict, machine: Machine, device: str, folder: Path) -> Steps:
+    """By name, in the order in which they are done: what is right, our figures and PyTorch's first ones, where time goes, then all of that more
+    thoroughly."""
     steps = {"system": Step(lambda: system_step(bundle)), "properties": Step(properties_step), "kernels": Step(lambda: kernels_step(bundle)),
              "copies": Step(copies_step)}  # fmt: skip
     names = {f"{entry['name']}-{entry['precision']}": entry for entry in bundle["numerics"]}
     table = sorted(bundle["table"], key=lambda entry: entry["precision"] != "bf16")  # 16 bits first
+    timed = [entry for entry in table if machine.numpy]
+    measured = [entry for entry in timed if entry["ours"]]
     for name, entry in names.items():
         steps[f"numerics-{name}"] = Step(lambda entry=entry: numerics_step(entry), 10)
-    for entry in table:
-        prefix = f"{entry['name']}-{entry['precision']}"
-        for variant in entry["ours"]:
-            steps[f"table-{prefix}-{variant}-0"] = Step(lambda entry=entry, variant=variant: own_table_step(entry, variant), 30)
+    for entry in timed:
+        steps |= own_steps(entry, 0)
         if entry["ours"]:
-            steps[f"profile-{prefix}"] = Step(lambda entry=entry: profile_step(entry), 20)
+            steps[f"profile-{entry['name']}-{entry['precision']}"] = Step(lambda entry=entry: profile_step(entry, folder), 20)
+        steps |= peer_steps(entry, FIRST_PEERS if machine.torch else (), 0, device)
+    if machine.sanitizer:
+        steps |= sanitizer_steps(bundle, FIRST_SANITIZERS)
     for name, entry in names.items():
         steps[f"determinism-{name}"] = Step(lambda entry=entry: determinism_step(entry), 20)
-    for number in range(max((entry["rounds"] for entry in table), default=0)):
-        for entry in table:
-            if has_torch and number < entry["rounds"]:
-                steps |= peer_steps(entry, number, device)
+    if machine.ncu:
+        for entry in measured:
+            steps[f"ncu-{entry['name']}-{entry['precision']}"] = Step(lambda entry=entry: ncu_step(entry), 120)
+    for round_ in range(max((entry["rounds"] for entry in timed), default=0)):
+        for entry in timed:
+            if machine.torch and round_ < entry["rounds"]:
+                steps |= {name: step for name, step in peer_steps(entry, PEERS, round_, device).items() if name not in steps}
+                steps |= own_steps(entry, round_ + 1)
+    if machine.sanitizer:
+        steps |= {name: step for name, step in sanitizer_steps(bundle, SANITIZERS).items() if name not in steps}
     return steps
 
 
@@ -381,7 +504,24 @@ def profile_lines(done: "dict[str, dict]") -> list[str]:
     return lines
 
 
-def write_report(bundle: dict, steps: "dict[str, Step]", results: Results) -> Path:
+def tool_lines(done: "dict[str, dict]") -> list[str]:
+    """What compute-sanitizer found, and what ncu says of the dearest kernels."""
+    checked = {step: result for step, result in done.items() if step.startswith("sanitizer-")}
+    lines = []
+    if checked:
+        clean = sum("found" in result for result in checked.values())
+        lines += ["", "## compute-sanitizer", "", f"{clean} of {len(checked)} steps of small workloads without a finding: {', '.join(checked)}."]
+    for step, result in done.items():
+        if step.startswith("ncu-") and "problem" in result:
+            lines += ["", f"{step}: {result['problem']}"]
+        elif step.startswith("ncu-") and "kernels" in result:
+            lines += ["", f"## The dearest kernels of {step.removeprefix('ncu-')}, of {result['launches']} launches", "",
+                      f"| kernel | ns a step, under ncu | {' | '.join(METRICS.values())} |", "|---|---:|" + "---:|" * len(METRICS)]  # fmt: skip
+            lines += [f"| {kernel['kernel'][:80]} | {kernel['step_ns']:.0f} | {' | '.join(kernel[key] for key in METRICS)} |" for kernel in result["kernels"]]
+    return lines
+
+
+def write_report(bundle: dict, steps: Steps, missing: "list[str]", results: Results) -> Path:
     done = {step: results.of[step] for step in [*steps, *results.of] if results.done(step)}
     failed = {step: result["failed"] for step, result in done.items() if "failed" in result}
     system = done.get("system", {})
@@ -398,6 +538,9 @@ def write_report(bundle: dict, steps: "dict[str, Step]", results: Results) -> Pa
     for entry in bundle["table"]:
         rows = (table_row(results, entry, variant) for variant in (*entry["ours"], *PEERS))
         lines += [row for row in rows if row]
+    lines += tool_lines(done)
+    if missing:
+        lines += ["", "## Not on this machine", ""] + [f"- {line}" for line in missing]
     if failed:
         lines += ["", "## Failed", ""] + [f"- {step}: {' '.join(reason.split())[:600]}" for step, reason in failed.items()]
     if bundle["left_out"]:
@@ -424,7 +567,7 @@ def do_step(name: str, step: Step, results: Results) -> bool:
     return "cut" not in result
 
 
-def run_steps(bundle: dict, steps: "dict[str, Step]", results: Results, only: str) -> int:
+def run_steps(bundle: dict, steps: Steps, missing: "list[str]", results: Results, only: str) -> int:
     """How many are left."""
     left = 0
     for name, step in steps.items():
@@ -433,11 +576,14 @@ def run_steps(bundle: dict, steps: "dict[str, Step]", results: Results, only: st
         if Clock.left() <= step.least or not do_step(name, step, results):
             left += 1
         else:
-            write_report(bundle, steps, results)
+            write_report(bundle, steps, missing, results)
     return left
 
 
 def main() -> int:
+    if sys.version_info < PYTHON:
+        print(f"gpu-check.sh needs Python {'.'.join(map(str, PYTHON))} or later, and {sys.executable} is {sys.version.split()[0]}; name another with PYTHON=...")
+        return 1
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS", help="ends by then")
     parser.add_argument("--out", type=Path, default=HERE / "results", metavar="FOLDER", help="of the results (default: beside this script)")
@@ -453,8 +599,9 @@ def main() -> int:
     if "unfinished" in bundle:
         parser.error("this bundle was not written to its end; run gpu-bundle.sh again")
     results = Results(args.out)
-    has_torch = torch_runs_on(args.torch_device)
-    steps = all_steps(bundle, has_torch, args.torch_device)
+    machine = Machine.find(args.torch_device)
+    missing = machine.missing(args.torch_device)
+    steps = all_steps(bundle, machine, args.torch_device, results.folder)
     for name in steps if args.again else ():
         if fnmatch.fnmatch(name, args.again):
             results.put(name, None)
@@ -462,10 +609,10 @@ def main() -> int:
         for name in steps:
             print(f"{'done' if results.done(name) else '':5s} {name}")
         return 0
-    if not has_torch:
-        print(f"PyTorch does not run on {args.torch_device} in {sys.executable}: the table has our figures only")
-    left = 0 if args.report else run_steps(bundle, steps, results, args.only)
-    print(f"report: {write_report(bundle, steps, results)}")
+    for line in missing:
+        print(line, flush=True)
+    left = 0 if args.report else run_steps(bundle, steps, missing, results, args.only)
+    print(f"report: {write_report(bundle, steps, missing, results)}")
     failed = [name for name in steps if "failed" in results.of.get(name, {})]
     if failed:
         print(f"{len(failed)} failed: {', '.join(failed)}")

@@ -3,7 +3,8 @@
 
   pytorch_steps.py --model=resnet18 --batch=128 --shape=3,224,224 --classes=1000 --precision=bf16 --variant=compile
 
-Variants: eager; compile (torch.compile); compile-budget (torch.compile with activation_memory_budget=0.5); checkpoint
+Variants: eager; compile (torch.compile); reduce-overhead and max-autotune (torch.compile in the modes reduce-overhead, which launches CUDA
+graphs, and max-autotune-no-cudagraphs); compile-budget (torch.compile with activation_memory_budget=0.5); checkpoint
 (torch.utils.checkpoint around every block). bf16 is autocast, f32 is without TF32. The optimizer is fused; images of bf16
 are channels last. A step begins with its batch in pinned memory of the host and ends with the loss there; times are taken after a
 warm-up, of as many steps as --seconds allow, at least 10.
@@ -22,7 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-VARIANTS = ("eager", "compile", "compile-budget", "checkpoint")
+MODES = {"compile": "default", "compile-budget": "default", "reduce-overhead": "reduce-overhead", "max-autotune": "max-autotune-no-cudagraphs"}
+VARIANTS = ("eager", *MODES, "checkpoint")
 
 
 class Block(nn.Module):
@@ -115,7 +117,7 @@ def make_step(args: argparse.Namespace, device: torch.device) -> Callable[[], fl
         from torch._functorch import config
 
         config.activation_memory_budget = 0.5
-    forward: Callable[..., Tensor] = torch.compile(module) if args.variant.startswith("compile") else module
+    forward: Callable[..., Tensor] = torch.compile(module, mode=MODES[args.variant]) if args.variant in MODES else module
     fused = {"fused": True} if device.type == "cuda" else {}
     optimizer: Any = (
         torch.optim.AdamW(module.parameters(), lr=1e-4, **fused)
