@@ -632,6 +632,36 @@ TEST_F(StandIn, LaunchesThatAreRefused) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
+// Flags and places that the driver's documentation does not have (tests/gpu/PRECONDITIONS.md).
+TEST_F(StandIn, ArgumentsThatAreNone) {
+  start();
+  void *memory = nullptr;
+  CUstream made = nullptr;
+  CUevent event = nullptr;
+  EXPECT_EQ(CU(cuMemHostAlloc)(&memory, 64, 0x80), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemHostAlloc)(&memory, 0, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuStreamCreate)(&made, 2), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuEventCreate)(&event, 0x40), CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+  EXPECT_EQ(CU(cuEventRecordWithFlags)(event, stream, 2), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuStreamWaitEvent)(stream, event, 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemcpyHtoDAsync)(arena, nullptr, 4, stream), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemcpyDtoHAsync)(nullptr, arena, 4, stream), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemsetD8Async)(arena + 4 * kCount * sizeof(uint32_t) - 4, 0, 8, stream),
+            CUDA_ERROR_INVALID_VALUE);
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  OK(CU(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  OK(launch(stream, 0, 1, 1));
+  OK(CU(cuStreamEndCapture)(stream, &graph));
+  EXPECT_EQ(CU(cuGraphInstantiate)(&exec, graph, 1 << 20), CUDA_ERROR_INVALID_VALUE);
+  const std::string shared = std::string(kPtx).replace(std::string(kPtx).find(".reg .pred"), 0,
+                                                       ".shared .align 4 .b8 much[49156];\n  ");
+  CUmodule refused = nullptr;
+  EXPECT_EQ(CU(cuModuleLoadData)(&refused, shared.c_str()), CUDA_ERROR_INVALID_PTX);
+  EXPECT_THAT(lastError(), HasSubstr("bytes in shared memory, a block takes 49152"));
+}
+
 TEST_F(StandIn, HostFunctionsMayNotCallTheDriver) {
   start();
   static CUresult inside;

@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -98,8 +99,8 @@ struct Work {
   uint64_t algorithm; ///< its number
 };
 
-/// Where an algorithm has its number, behind scratch and alignments.
-constexpr size_t kNumber = 5;
+/// Where an algorithm has its number, behind scratch and alignments, and what product it is for.
+constexpr size_t kNumber = 5, kQuestion = 6;
 
 /// What the stand-in for libcuda offers.
 template <typename Function> Function driverFunction(const char *name) {
@@ -329,19 +330,40 @@ bool fitsEpilogue(const Operation &operation, const Matrix &d) {
   }
 }
 
-/// True when the library takes these operands together.
+/// True when the library takes these operands together. Types, and that factors in f32 have a scale in f32: table of cublasLtMatmul;
+/// products of a batch are written beside each other, since which would be last is nowhere said.
 bool fits(const Operation &operation, const Matrix &a, const Matrix &b, const Matrix &d) {
   const bool ta = operation.transposeA == CUBLAS_OP_T, tb = operation.transposeB == CUBLAS_OP_T;
   for (const Matrix *matrix : {&a, &b, &d})
-    if (!matrix->isKnown() || matrix->order != CUBLASLT_ORDER_COL ||
+    if (!matrix->isKnown() || matrix->order != CUBLASLT_ORDER_COL || matrix->rows < 1 ||
+        matrix->columns < 1 || matrix->count < 1 ||
         matrix->leading < static_cast<int64_t>(matrix->rows) || matrix->count != d.count)
       return false;
+  if (operation.scale != CUDA_R_32F || (!ta && operation.transposeA != CUBLAS_OP_N) ||
+      (!tb && operation.transposeB != CUBLAS_OP_N))
+    return false;
+  if (d.count > 1 &&
+      d.step < static_cast<int64_t>((d.columns - 1) * static_cast<uint64_t>(d.leading) + d.rows))
+    return false;
   const bool sameTypes = a.type == b.type && (d.type == a.type || d.type == CUDA_R_32F);
   return sameTypes && fitsEpilogue(operation, d) &&
          (operation.compute == CUBLAS_COMPUTE_32F ||
           (operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type == CUDA_R_32F)) &&
          (ta ? a.columns : a.rows) == d.rows && (tb ? b.rows : b.columns) == d.columns &&
          (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows);
+}
+
+/// Equal for products for which one algorithm serves: "the matmul problem" of cublasLtMatmulAlgoGetHeuristic.
+uint64_t questionOf(const Operation &operation, const Matrix &a, const Matrix &b, const Matrix &d) {
+  uint64_t question = 0xCBF29CE484222325; // FNV-1a, by words
+  auto add = [&](uint64_t word) { question = (question ^ word) * 0x100000001B3; };
+  add(operation.compute), add(operation.scale), add(operation.epilogue), add(operation.biasType);
+  add(operation.transposeA), add(operation.transposeB), add(operation.auxLeading);
+  for (const Matrix *matrix : {&a, &b, &d}) {
+    add(matrix->type), add(matrix->rows), add(matrix->columns), add(matrix->leading);
+    add(matrix->count), add(matrix->step);
+  }
+  return question;
 }
 
 /// True for an epilogue that STANDIN_CUBLASLT_WITHOUT names by its number in cublasLtEpilogue_t, in a list with commas.
@@ -497,6 +519,9 @@ STANDIN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     return CUBLAS_STATUS_NOT_SUPPORTED; // sums are in f32: a promise of ours, no rule of the library
   if (isWithout(of(operation)->epilogue))
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  for (uint32_t alignment : of(preference)->alignment)
+    if (!std::has_single_bit(alignment))
+      return CUBLAS_STATUS_INVALID_VALUE;
   if (requested < 1 || !fits(*of(operation), *of(a), *of(b), *of(d)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   for (; *count < std::min<int>(requested, static_cast<int>(microseconds().size())); ++*count) {
@@ -507,6 +532,7 @@ STANDIN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     for (int side = 0; side < 4; ++side)
       result.algo.data[1 + side] = of(preference)->alignment[side];
     result.algo.data[kNumber] = static_cast<uint64_t>(*count);
+    result.algo.data[kQuestion] = questionOf(*of(operation), *of(a), *of(b), *of(d));
   }
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -519,8 +545,13 @@ STANDIN cublasStatus_t cublasLtMatmul(
   auto isAligned = [&](const void *place, int side) {
     return reinterpret_cast<uint64_t>(place) % algo->data[1 + side] == 0;
   };
+  if (!alpha || !beta || !a || !b || !d || (*static_cast<const float *>(beta) != 0 && !c) ||
+      (workspaceBytes > 0 && !workspace))
+    return CUBLAS_STATUS_INVALID_VALUE;
   if (!isOfThisDevice(handle) || !fits(*of(operation), *of(aDesc), *of(bDesc), *of(dDesc)) ||
-      !algo || !isAligned(a, 0) || !isAligned(b, 1) || !isAligned(c, 2) || !isAligned(d, 3) ||
+      !algo ||
+      algo->data[kQuestion] != questionOf(*of(operation), *of(aDesc), *of(bDesc), *of(dDesc)) ||
+      !isAligned(a, 0) || !isAligned(b, 1) || !isAligned(c, 2) || !isAligned(d, 3) ||
       cDesc != dDesc || reinterpret_cast<uint64_t>(workspace) % kWorkspaceAlignment != 0 ||
       workspaceBytes < algo->data[0] || overlapsAux(*of(operation), *of(dDesc), d) ||
       sumsOverlap(*of(operation), *of(dDesc), *of(aDesc), a) ||

@@ -127,9 +127,9 @@ void execute(const Handle &handle, const Descriptor &plan, const Descriptor &pac
   if (!plan.isForHandle)
     throw CudnnRefusal(kBadParam, "the plan is for a described device, not for the one at hand");
   const auto scratch = static_cast<uint64_t>(pack.integer(kVariantPackWorkspace));
-  constexpr uint64_t kScratchAlignment = 16;
+  constexpr uint64_t kScratchAlignment = 256; // a promise of ours: what cuDNN needs is nowhere said
   if (plan.workspaceBytes > 0 && (scratch == 0 || scratch % kScratchAlignment != 0))
-    throw CudnnRefusal(kBadParam, "scratch is missing or not aligned to 16 bytes");
+    throw CudnnRefusal(kBadParam, "scratch is missing or not aligned to 256 bytes");
   // A captured convolution runs any number of times: its description lives as long as the process.
   static std::vector<std::unique_ptr<Work>> all;
   const ConvolutionWork &of = plan.work;
@@ -283,8 +283,11 @@ STANDIN int cudnnDestroy(void *handle) {
 }
 
 STANDIN int cudnnSetStream(void *handle, void *stream) {
-  static_cast<Handle *>(handle)->stream = stream;
-  return 0;
+  return call([&] {
+    if (!handle)
+      throw CudnnRefusal(kBadParam, "no handle");
+    static_cast<Handle *>(handle)->stream = stream;
+  });
 }
 
 STANDIN size_t cudnnGetVersion() {

@@ -144,9 +144,11 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
               [&](Driver &) { std::swap(threadCaptureMode(), *mode); });
 }
 
-CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long) {
-  return call("cuGraphInstantiate", Needs::Context,
-              [&](Driver &driver) { instantiate(driver, exec, graph); });
+CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
+  return call("cuGraphInstantiate", Needs::Context, [&](Driver &driver) {
+    require(flags == 0, "flags of cuGraphInstantiate, of which the stand-in knows none");
+    instantiate(driver, exec, graph);
+  });
 }
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {

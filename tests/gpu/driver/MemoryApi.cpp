@@ -61,6 +61,7 @@ void noteCopy(Driver &driver, CUdeviceptr device, const void *host, size_t bytes
 
 void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CUstream stream,
               bool wait) {
+  require(from || bytes == 0, "a copy from nowhere");
   deviceBytes(driver, to, bytes, "the target of a copy");
   noteCopy(driver, to, from, bytes, stream);
   submitCopy(driver, stream,
@@ -72,6 +73,7 @@ void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CU
 }
 
 void toHost(Driver &driver, void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait) {
+  require(to || bytes == 0, "a copy to nowhere");
   deviceBytes(driver, from, bytes, "the source of a copy");
   require(!bytes || !driver.memory->find(from)->isAliased,
           "a copy to the host of memory that is at several addresses");
@@ -193,8 +195,11 @@ void requireIdle(const Driver &driver, const char *what) {
 } // namespace
 
 CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
-                                       CUmemAllocationGranularity_flags) {
+                                       CUmemAllocationGranularity_flags option) {
   return call("cuMemGetAllocationGranularity", Needs::Driver, [&](Driver &driver) {
+    require(option == CU_MEM_ALLOC_GRANULARITY_MINIMUM ||
+                option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED,
+            "a granularity that is neither the least nor the recommended one");
     requireProperties(driver, properties);
     *bytes = driver.granularity;
   });
@@ -285,9 +290,13 @@ CUresult cuMemAllocHost(void **memory, size_t bytes) {
               [&](Driver &driver) { allocatePinned(driver, memory, bytes); });
 }
 
-CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
-  return call("cuMemHostAlloc", Needs::Context,
-              [&](Driver &driver) { allocatePinned(driver, memory, bytes); });
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+  return call("cuMemHostAlloc", Needs::Context, [&](Driver &driver) {
+    require((flags & ~(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
+                       CU_MEMHOSTALLOC_WRITECOMBINED)) == 0,
+            "flags that cuMemHostAlloc does not have");
+    allocatePinned(driver, memory, bytes);
+  });
 }
 
 CUresult cuMemFreeHost(void *memory) {

@@ -89,6 +89,18 @@ int versionOf(const std::string &ptx) {
   return 10 * major + minor;
 }
 
+/// Variables in shared memory of a kernel take at most 48 KiB: beyond is dynamic, and asked for (CUDA C++ Programming Guide, shared memory of
+/// compute capability 8.x and 9.0).
+void checkShared(const LoadedModule &loaded) {
+  constexpr uint64_t most = 48 << 10;
+  for (const Function &function : loaded.module().functions)
+    if (const Kernel *kernel = loaded.kernel(function.name))
+      require(kernel->sharedBytes <= most,
+              concat("the kernel ", function.name, " has variables of ", kernel->sharedBytes,
+                     " bytes in shared memory, a block takes ", most),
+              CUDA_ERROR_INVALID_PTX);
+}
+
 /// Kernels take so many bytes of parameters (PTX ISA, kernel function parameters; before version 8.1 that is 4,352, of which the driver API
 /// documents 4 KiB).
 void checkParameters(const LoadedModule &loaded, int version) {
@@ -116,6 +128,7 @@ void load(Driver &driver, CUmodule *module, const void *image) {
     throw Refusal{CUDA_ERROR_INVALID_PTX, error.what()};
   }
   checkParameters(*made->loaded, versionOf(ptx));
+  checkShared(*made->loaded);
   int chip = 10 * driver.chip.major + driver.chip.minor;
   require(made->loaded->module().target <= chip,
           concat("PTX for sm_", made->loaded->module().target, " on sm_", chip),

@@ -33,6 +33,8 @@ void requireNotCaptured(CUevent event, const char *what) {
 
 void record(Driver &driver, CUevent event, CUstream stream, unsigned flags = 0) {
   requireEvent(driver, event);
+  require((flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL}) == 0,
+          "flags that cuEventRecordWithFlags does not have");
   stream = driver.requireStream(stream);
   driver.note = concat("event=", event->number, " stream=", stream->number);
   if (flags & CU_EVENT_RECORD_EXTERNAL) {
@@ -79,8 +81,11 @@ void wait(Driver &driver, CUstream stream, CUevent event) {
 } // namespace
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
-  return call("cuStreamCreate", Needs::Context,
-              [&](Driver &driver) { *stream = driver.createStream(flags, 0); });
+  return call("cuStreamCreate", Needs::Context, [&](Driver &driver) {
+    require(flags == CU_STREAM_DEFAULT || flags == CU_STREAM_NON_BLOCKING,
+            "flags that cuStreamCreate does not have");
+    *stream = driver.createStream(flags, 0);
+  });
 }
 
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority) {
@@ -118,9 +123,12 @@ CUresult cuStreamQuery(CUstream stream) {
   return result ? result : ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  return call("cuStreamWaitEvent", Needs::Context,
-              [&](Driver &driver) { wait(driver, stream, event); });
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  return call("cuStreamWaitEvent", Needs::Context, [&](Driver &driver) {
+    require(flags == CU_EVENT_WAIT_DEFAULT,
+            "waits other than the default, which the stand-in does not know");
+    wait(driver, stream, event);
+  });
 }
 
 CUresult cuStreamGetPriority(CUstream stream, int *priority) {
@@ -148,6 +156,8 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user) {
 
 CUresult cuEventCreate(CUevent *event, unsigned flags) {
   return call("cuEventCreate", Needs::Context, [&](Driver &driver) {
+    require((flags & ~(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING)) == 0,
+            "flags other than those of events of one process");
     *event = new CUevent_st;
     (*event)->flags = flags;
     (*event)->number = ++driver.eventCount;
