@@ -179,6 +179,17 @@ std::optional<int64_t> shareOf(size_t word) {
   return percents[word];
 }
 
+/// The share of the optimizer's state that is in 8 bits.
+std::optional<int64_t> parseState(const std::string &text) {
+  if (findName(text, {"bfloat16", "bf16"}))
+    throw Error::badInput(concat(
+        "--optimizer-state=", text,
+        ": a mean of squares moves by a thousandth a step, which bf16 rounds away, so that it "
+        "would never shrink; in 8 bits each block has a number in f32, which takes half of "
+        "bf16's bytes and follows: --optimizer-state=8bit"));
+  return shareOf(oneOf(text, {"f32", "8bit", "auto"}, "type of state", "--optimizer-state"));
+}
+
 /// What is minimized, and how.
 void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("loss", "LOSS",
@@ -233,10 +244,7 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("optimizer-state", "TYPE",
               "what the optimizer keeps of large matrices: f32, 8bit (codes in blocks of 256), or "
               "auto: as little in 8 bits as fits the budget, the largest first",
-              [&](const std::string &text) {
-                options.eightBitPercent = shareOf(
-                    oneOf(text, {"f32", "8bit", "auto"}, "type of state", "--optimizer-state"));
-              });
+              [&](const std::string &text) { options.eightBitPercent = parseState(text); });
   flags.value("shard-state", "KINDS",
               "with --devices, state of which each device keeps a part alone: none, optimizer "
               "(ZeRO's first "
