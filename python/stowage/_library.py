@@ -50,7 +50,7 @@ class _Metrics(ctypes.Structure):
 class _Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("seed", ctypes.c_uint64), ("threads", ctypes.c_int64),
                 ("poison", ctypes.c_int32), ("weights", ctypes.c_char_p), ("aliases", ctypes.c_char_p), ("offload", ctypes.c_char_p),
-                ("gpu", ctypes.c_int64)]  # fmt: skip
+                ("gpu", ctypes.c_int64), ("timeout", ctypes.c_int64)]  # fmt: skip
 
 
 _MODEL = ctypes.c_void_p
@@ -235,14 +235,15 @@ class Model:
     """One arena: the state of a training run and the two graphs that work on it. Used by one thread at a time."""
 
     def __init__(self, library: Library, seed: int = 0, threads: int = 0, poison: bool = False, weights: Optional[str] = None,
-                 aliases: "Sequence[tuple[str, str]]" = (), offload: Any = None, gpu: int = 0) -> None:  # fmt: skip
+                 aliases: "Sequence[tuple[str, str]]" = (), offload: Any = None, gpu: int = 0, timeout: int = 0) -> None:  # fmt: skip
         """Parameters start at those of the file or folder `weights`, where it is given; `aliases` are further names of state. What
-        travels to slow memory is kept in the folder `offload`, or in that of the compilation. A model for GPUs runs on number `gpu` of its driver's order."""
+        travels to slow memory is kept in the folder `offload`, or in that of the compilation. A model for GPUs runs on number `gpu` of its driver's order. One of several
+        devices waits `timeout` seconds for another (0: 600; negative: without end)."""
         self.library = library
         self._handle = _MODEL()
         lines = "".join(f"{name}\t{other}\n" for name, other in aliases)
         self._options = _Options(ctypes.sizeof(_Options), seed, threads, int(poison), os.fsencode(weights) if weights else None, lines.encode(),
-                                 os.fsencode(offload) if offload else None, gpu)
+                                 os.fsencode(offload) if offload else None, gpu, timeout)
         self.open()
         self.state = self._list(STATE)
         self.step_inputs = self._list(STEP_INPUTS)

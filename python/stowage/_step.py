@@ -134,7 +134,7 @@ def _budget_flag(memory_budget: Any) -> "list[str]":
 
 def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd",
             memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, shapes: Any = None,
-            devices: Any = 1, threads: Optional[int] = None, target_cpu: Optional[str] = None, seed: int = 0, output: Any = None,
+            devices: Any = 1, timeout: int = 0, threads: Optional[int] = None, target_cpu: Optional[str] = None, seed: int = 0, output: Any = None,
             flags: Sequence[str] = (), check: bool = True,
             dynamic_batch: bool = True, binary: Any = None, weights: Any = None, method: Any = None, **options: Any) -> "Step":  # fmt: skip
     """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file, or a folder of Transformers with a
@@ -150,7 +150,8 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     has a graph of its own, all share state and arena, and a batch runs in the smallest that holds it, padded with zeros, and with labels
     that do not count; all sizes of several axes are combined.
     `devices` is the number of processes that run a step together, each on a batch of its own: "env" is that of the launch by mpirun or srun
-    that this process is part of, 1 without one. Every process compiles the step; weights start as on rank 0. The loss is that of all.
+    that this process is part of, 1 without one. A process that waits longer than `timeout` seconds for another (0: 600; negative: without end)
+    raises StowageError with that one's name. Every process compiles the step; weights start as on rank 0. The loss is that of all.
     `target_cpu` is the least processor that the step is to run on, with the same bits on all: "x86-64-v3" (AVX2), "x86-64-v4"
     (AVX-512), ...; without it, this one. `options` are the other flags of `stowage compile` by name: precision="bf16",
     loss_output="logits", no_dropout=True; `flags` are such flags as they are written there. `output` keeps the library there. Of a
@@ -176,7 +177,7 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
     source.weights = weights
-    step = Step(Library(library), seed=seed, source=source, memory_budget=memory_budget)
+    step = Step(Library(library), seed=seed, source=source, memory_budget=memory_budget, timeout=timeout if shared else 0)
     step.check = _compared(source, model, example_inputs, step.model, step.plan) if checked and not shared else report
     return step
 
@@ -279,10 +280,11 @@ def _max_batch(source: _Source, budget: Any) -> int:
     return int(found[1])
 
 
-def load(path: Any, seed: int = 0, threads: int = 0, offload: Any = None, gpu: int = 0) -> "Step":
+def load(path: Any, seed: int = 0, threads: int = 0, offload: Any = None, gpu: int = 0, timeout: int = 0) -> "Step":
     """A library that `compile(..., output=path)` or `stowage compile --emit=shared` has written. What travels to slow memory is kept in
-    the folder `offload`, or in that of the compilation. A step for GPUs runs on number `gpu` of its driver's order."""
-    return Step(Library(path), seed=seed, threads=threads, offload=offload, gpu=gpu)
+    the folder `offload`, or in that of the compilation. A step for GPUs runs on number `gpu` of its driver's order. `timeout` as of
+    `compile`."""
+    return Step(Library(path), seed=seed, threads=threads, offload=offload, gpu=gpu, timeout=timeout)
 
 
 class Step:
@@ -292,10 +294,10 @@ class Step:
     """
 
     def __init__(self, library: Library, *, seed: int = 0, threads: int = 0, source: Optional[_Source] = None,
-                 memory_budget: Any = None, offload: Any = None, gpu: int = 0) -> None:  # fmt: skip
+                 memory_budget: Any = None, offload: Any = None, gpu: int = 0, timeout: int = 0) -> None:  # fmt: skip
         self.library = library
         weights, aliases = (source.weights, source.other_names()) if source is not None else (None, ())
-        self.model = Model(library, seed=seed, threads=threads, weights=weights, aliases=aliases, offload=offload, gpu=gpu)
+        self.model = Model(library, seed=seed, threads=threads, weights=weights, aliases=aliases, offload=offload, gpu=gpu, timeout=timeout)
         self.plan = Plan(library.plan_json())
         self.batch = library.batch
         self.devices, self.rank = library.device_count, self.model.rank  #: that train together, and which of them this process is

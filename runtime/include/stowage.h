@@ -120,6 +120,9 @@ typedef struct stowage_options {
   const char *offload;
   /* Of a model compiled for GPUs: which one, by its driver's order. 0: the first. Refused by models for the host. */
   int64_t gpu;
+  /* Of a model for several devices: how many seconds a rank waits for another before its call fails with that one's name, behind which no
+   * collective call may follow. 0: 600; negative: without end. Refused by models for one device. */
+  int64_t timeout;
 } stowage_options;
 
 /* What stowage_measure() finds over its samples. Sums of several calls may be added. */

@@ -166,6 +166,11 @@ WeightAliases aliasesOf(const char *lines) {
   return aliases;
 }
 
+/// As RankGroup::setTimeout takes it.
+std::optional<int64_t> timeoutOf(int64_t seconds) {
+  return seconds == 0 ? std::nullopt : std::optional(std::max<int64_t>(seconds, 0));
+}
+
 /// The library's one program, parsed at the first use; models copy it.
 const Program &program() {
   static const Program parsed = embeddedProgram();
@@ -217,9 +222,9 @@ stowage_status stowage_create(const stowage_options *options, stowage_model **ou
       executor.slow.folder = given.offload;
     if (given.gpu != 0)
       executor.gpu = given.gpu;
-    *out =
-        new stowage_model{Instance(program(), embeddedImage(), given.seed, executor,
-                                   {given.weights ? given.weights : "", aliasesOf(given.aliases)})};
+    *out = new stowage_model{Instance(
+        program(), embeddedImage(), given.seed, executor,
+        {given.weights ? given.weights : "", aliasesOf(given.aliases)}, timeoutOf(given.timeout))};
   });
 }
 

@@ -42,6 +42,7 @@ struct EvalOptions {
   std::optional<int64_t> gpu;
   Algorithms algorithms;
   bool allowNonFinite = false;
+  std::optional<int64_t> timeout; ///< as TrainOptions has it
   std::optional<std::string> profile;
   ProfileFormat profileFormat = ProfileFormat::Json;
 };
@@ -79,6 +80,10 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
               "the GPU to run on, by its driver's order (default: 0); refused by programs for the "
               "host",
               [&](const std::string &text) { options.gpu = parseCount("gpu", text, 0); });
+  flags.value("timeout", "SECONDS",
+              "several devices: how long a rank waits for another before all end (default: 600; "
+              "0: without end)",
+              [&](const std::string &text) { options.timeout = parseCount("timeout", text, 0); });
   flags.value("autotune", "WHEN",
               "load: time the kernels that a GPU's libraries have for each matrix product when the "
               "program is loaded, and take the fastest; off: the first (default: off, and what a "
@@ -342,6 +347,7 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
 /// On one process, or on all that a launcher has started.
 int evaluateOnRanks(const Program &program, ProgramImage image, const EvalOptions &options) {
   RankGroup team = RankGroup::ofLaunch(program);
+  team.setTimeout(options.timeout);
   if (team.isAlone())
     return evaluate(program, image, options, team);
   try {

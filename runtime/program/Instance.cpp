@@ -96,14 +96,17 @@ Instance::Evaluation Instance::evaluationOf(const Program &program, size_t shape
 }
 
 /// With the ranks that a library of several devices needs.
-static ExecutorOptions optionsOn(RankGroup &team, ExecutorOptions options) {
+static ExecutorOptions optionsOn(RankGroup &team, ExecutorOptions options,
+                                 std::optional<int64_t> timeout) {
+  team.setTimeout(timeout);
   options.ranks = team.engine();
   return options;
 }
 
 Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
-                   ExecutorOptions options, FirstWeights weights)
-    : team(RankGroup::ofProcess(program)), executor(program, image, optionsOn(team, options)),
+                   ExecutorOptions options, FirstWeights weights, std::optional<int64_t> timeout)
+    : team(RankGroup::ofProcess(program)),
+      executor(program, image, optionsOn(team, options, timeout)),
       fitting(fittingOf(executor.program())), shapes(executor.program()), trainingStep(executor),
       firstWeights(std::move(weights)) {
   trainings.reserve(executor.program().shapeCount()); // feeders refer to what stands beside them

@@ -34,9 +34,9 @@ struct FirstWeights {
 class Instance {
 public:
   /// Allocates the arena and initializes the state. Throws Error. Of a program for several devices it joins the ranks of the launch
-  /// (RankGroup::ofProcess), and state starts as on rank 0; step(), reset(), save() and load() are then collective.
+  /// (RankGroup::ofProcess), and state starts as on rank 0; step(), reset(), save() and load() are then collective, and wait for others as RankGroup::setTimeout says.
   Instance(const Program &program, ProgramImage image, uint64_t seed, ExecutorOptions options,
-           FirstWeights weights = {});
+           FirstWeights weights = {}, std::optional<int64_t> timeout = {});
 
   const Program &program() const { return executor.program(); }
 

@@ -2,6 +2,8 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/InputFile.h"
+#include "runtime/base/Version.h"
 #include "runtime/format/Seal.h"
 #include "runtime/program/Checkpoint.h"
 #include "runtime/program/Evaluator.h"
@@ -25,7 +27,19 @@ constexpr std::chrono::seconds kPatience(2);
 /// How long a launcher takes to read what a process said last.
 constexpr std::chrono::milliseconds kReading(200);
 
+/// Where rank 0 is the one that is lost, the others speak in turn.
+constexpr int64_t kTurns = 20;
+
 uint64_t checksumOf(std::string_view text) { return addToChecksum(0, {text.data(), text.size()}); }
+
+uint64_t checksumOfFile(const char *path) {
+  const InputFile file(path);
+  constexpr size_t piece = size_t{1} << 20;
+  uint64_t sum = 0;
+  for (size_t first = 0; first < file.size(); first += piece)
+    sum = addToChecksum(sum, file.read(first, std::min(piece, file.size() - first)));
+  return sum;
+}
 
 uint64_t checksumOf(std::span<const uint64_t> numbers) {
   return addToChecksum(0, {reinterpret_cast<const char *>(numbers.data()), numbers.size_bytes()});
@@ -123,10 +137,41 @@ void RankGroup::save(const std::function<void()> &write) {
     throw Error::badInput("rank 0 has not saved; its error says why");
 }
 
-void RankGroup::compareProgram(const Program &program) {
+void RankGroup::setTimeout(std::optional<int64_t> seconds) {
+  if (!seconds)
+    return;
+  if (!ranks)
+    throw Error::badInput(
+        "--timeout is how long one of several devices waits for another, and this "
+        "process is alone; leave it out");
+  watched.patience = std::chrono::seconds(*seconds);
+  ranks->setWatch(watched);
+}
+
+void RankGroup::watch(std::function<bool()> isAskedToEnd,
+                      std::function<void(const std::string &)> tell) {
+  watched.isAskedToEnd = std::move(isAskedToEnd);
+  watched.tell = std::move(tell);
   if (ranks)
-    requireSame(checksumOf(toJson(program)), "program",
-                "start one file on all ranks, or copies of it");
+    ranks->setWatch(watched);
+}
+
+void RankGroup::compareProgram(const Program &program) {
+  if (!ranks)
+    return;
+  requireSame(checksumOf(toJson(program)), "program",
+              "start one file on all ranks, or copies of it");
+  requireSame(checksumOf(std::string_view(version())), "version of Stowage",
+              concat("rank 0 has ", version(), ": start one file on all ranks, or copies of it"));
+  // A library's process is whatever has loaded it.
+  if (!allThrow)
+    requireSame(checksumOfFile("/proc/self/exe"), "executable",
+                "both hold the same program: start one file on all ranks, or copies of it, so that "
+                "kernels and libraries are the same");
+  const std::string library = ranks->library();
+  requireSame(checksumOf(std::string_view(library)), "MPI library",
+              concat("rank 0 has ", library.substr(0, library.find_first_of(",\n")),
+                     ": start all ranks by one launcher, with one MPI library on all machines"));
 }
 
 void RankGroup::compareRun(const RunState &run, size_t testRows, bool allowsNonFinite,
@@ -214,10 +259,14 @@ void RankGroup::serveSave() {
     shards->serve();
 }
 
+bool RankGroup::hearsOfSave(bool isSaved) {
+  return ranks ? ranks->gather(isSaved ? 1 : 0).front() != 0 : isSaved;
+}
+
 void RankGroup::abort(const Error &error) {
   // What all ranks have found rank 0 says, and ends the others while they wait.
   if (!speaks())
-    std::this_thread::sleep_for(kPatience);
+    std::this_thread::sleep_for(kPatience + std::min<int64_t>(rank(), kTurns) * kReading);
   std::fprintf(stderr, "error: %s%s\n", speaks() ? "" : concat("rank ", rank(), ": ").c_str(),
                error.what());
   std::fflush(nullptr);

@@ -21,6 +21,8 @@ class RankGroup {
 public:
   /// Joins the ranks that a launcher has started, where the program is for several devices. Throws as joinRanks().
   explicit RankGroup(const Program &program);
+  /// With ranks that are joined already, if any. `allThrow`: what they differ in all of them throw, not rank 0 alone.
+  RankGroup(const Program &program, std::shared_ptr<Ranks> ranks, bool allThrow);
   /// The same where a launcher has started this process at all.
   static RankGroup ofLaunch(const Program &program);
   /// The ranks that this process has joined for a library (ranksOfProcess). What they differ in all of them throw.
@@ -31,12 +33,18 @@ public:
   int64_t size() const { return ranks ? ranks->size() : 1; }
   bool speaks() const { return rank() == 0; } ///< prints, logs and saves
   Ranks *engine() { return ranks.get(); }
+  /// How many seconds this rank waits for others (--timeout), 0: without end; absent: RankWatch's. Throws Error(BadInput) where the process
+  /// is alone and they are given.
+  void setTimeout(std::optional<int64_t> seconds);
+  /// As of RankWatch, from here on.
+  void watch(std::function<bool()> isAskedToEnd, std::function<void(const std::string &)> tell);
 
   // Collective; of a process that is alone they do nothing. ------------------------------------------------
 
   // What is to be the same on all ranks before they train. Rank 0 throws Error(BadInput) where it is not: "rank 1 has another WHAT than
   // rank 0; NEXT STEP". The others wait for it to end them; those of a library throw the same.
-  void compareProgram(const Program &program);
+  void
+  compareProgram(const Program &program); ///< and by what it computes: the file, the MPI library
   // `stepsToSave` lie between two saves; 0: at the end alone; -1: never.
   void compareRun(const RunState &run, size_t testRows, bool allowsNonFinite, int64_t stepsToSave);
   void compareState(
@@ -65,6 +73,8 @@ public:
   ShardedState *shardsOf(Executor &executor);
   /// What a rank does while rank 0 saves: with shardsOf() it gives its shards, else nothing. Rank 0 does nothing.
   void serveSave();
+  /// Whether rank 0 has saved, which it knows.
+  bool hearsOfSave(bool isSaved);
 
   /// Says what went wrong in this rank and ends all of them.
   [[noreturn]] void abort(const Error &error);
@@ -73,10 +83,10 @@ private:
   void requireSame(uint64_t own, const std::string &what, const std::string &nextStep);
   void share(Executor &executor, const std::function<bool(const StateTensor &)> &isShared);
   Metrics total(const Metrics &own);
-  RankGroup(const Program &program, std::shared_ptr<Ranks> ranks, bool allThrow);
 
   int64_t batch = 1; ///< samples that an evaluation takes at once
   std::shared_ptr<Ranks> ranks;
+  RankWatch watched;
   bool allThrow = false; ///< where ranks differ; else rank 0 alone, which ends the others
   std::optional<ShardedState> shards;
 };

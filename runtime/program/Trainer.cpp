@@ -77,6 +77,46 @@ void announceDevice(const Plan &plan, const Device &device) {
     printLine("note: " + note);
 }
 
+std::string nonFiniteLoss(double loss, int64_t step, bool hasScale) {
+  return concat("the loss is ", std::to_string(loss), " at step ", step,
+                hasScale ? " at any loss scale" : "",
+                "; try a lower --lr, or go on with --allow-nonfinite");
+}
+
+std::string skippedStep(int64_t step, const LossScaleState &scale) {
+  return concat("step ", step, " is skipped: its gradients are not finite; the loss scale is now ",
+                static_cast<int64_t>(scale.scale));
+}
+
+/// What a run is to be, in words; its plan is that of the program.
+void announce(const Program &program, const RunState &state, size_t validationRows, size_t testRows,
+              const RankGroup &team, const BatchFeed &feeds, Executor &executor) {
+  const LearningRate &rate = state.rate;
+  std::string text = program.model + ": " + groupDigits(state.rows) + " training rows";
+  if (validationRows > 0)
+    text += ", " + groupDigits(static_cast<int64_t>(validationRows)) + " validation rows";
+  if (testRows > 0)
+    text += ", " + groupDigits(static_cast<int64_t>(testRows)) + " test rows";
+  append(text, "; batch ", program.samplesPerStep(),
+         team.size() > 1 ? concat(" on ", team.size(), " devices, ", program.batch, " on each")
+                         : "",
+         program.batchesPerStep > 1
+             ? concat(" in ", program.batchesPerStep, " parts of ", program.batch)
+             : "",
+         ", ", groupDigits(rate.stepsPerEpoch), " steps per epoch");
+  printLine(text + feeds.shapesText(state.rows));
+  char base[40];
+  std::snprintf(base, sizeof(base), "%g", rate.base);
+  printLine(concat(describe(program.loss), ", ", program.optimizer.text, ", lr ", nameOf(rate.kind),
+                   " from ", base, ", seed ", state.seed, ", arena ",
+                   formatBytesExact(program.plan.arenaBytes)));
+  if (const std::string counts = describe(program.plan.tensors); !counts.empty())
+    printLine(counts);
+  announceDevice(program.plan, executor.device());
+  if (state.step > 0)
+    printLine(concat("resumed after step ", state.step, " of ", rate.totalSteps));
+}
+
 /// Why `write` failed; empty where it did not.
 template <typename Write> std::string problemOf(Write write) {
   try {
@@ -122,9 +162,9 @@ public:
   int run();
 
 private:
+  int trainToTheEnd();
   void loadData();
   void chooseState(const std::optional<WeightFiles> &resumed);
-  void announce();
   void feed(int64_t number);
   void feedAhead(int64_t next);
   double oneStep();
@@ -135,6 +175,7 @@ private:
   void save(Progress &progress);
   void saveAtTheEnd(Progress &progress);
   std::string whatIsSaved() const;
+  std::string whatIsLeft() const;
   void requireLog() const;
   void endOfEpoch(Progress &progress);
   void finish(Progress &progress, int signal);
@@ -296,31 +337,6 @@ void TrainingRun::chooseState(const std::optional<WeightFiles> &resumed) {
   chooseLength(options, saved, rate);
 }
 
-void TrainingRun::announce() {
-  const LearningRate &rate = state.rate;
-  std::string text = program.model + ": " + groupDigits(state.rows) + " training rows";
-  if (!rows.validation.empty())
-    text += ", " + groupDigits(static_cast<int64_t>(rows.validation.size())) + " validation rows";
-  if (!testRows.empty())
-    text += ", " + groupDigits(static_cast<int64_t>(testRows.size())) + " test rows";
-  append(text, "; batch ", program.samplesPerStep(),
-         team.size() > 1 ? concat(" on ", team.size(), " devices, ", program.batch, " on each")
-                         : "",
-         lastBatch() > 0 ? concat(" in ", program.batchesPerStep, " parts of ", program.batch) : "",
-         ", ", groupDigits(rate.stepsPerEpoch), " steps per epoch");
-  printLine(text + feeds->shapesText(state.rows));
-  char base[40];
-  std::snprintf(base, sizeof(base), "%g", rate.base);
-  printLine(concat(describe(program.loss), ", ", program.optimizer.text, ", lr ", nameOf(rate.kind),
-                   " from ", base, ", seed ", state.seed, ", arena ",
-                   formatBytesExact(program.plan.arenaBytes)));
-  if (const std::string counts = describe(program.plan.tensors); !counts.empty())
-    printLine(counts);
-  announceDevice(program.plan, executor->device());
-  if (state.step > 0)
-    printLine(concat("resumed after step ", state.step, " of ", rate.totalSteps));
-}
-
 /// Brings batch `number` of this rank, counted from 0 over all steps, into the inputs. Batches of an epoch are dealt out: each step
 /// takes one for each rank, in their order.
 void TrainingRun::feed(int64_t number) {
@@ -391,9 +407,7 @@ double TrainingRun::stepOrSayWhatIsLeft() {
   try {
     return oneStep();
   } catch (const DeviceLost &lost) {
-    throw DeviceLost(concat("in step ", state.step + 1, ": ", lost.what(), "; ",
-                            writer ? whatIsSaved() + (savedStep ? ": go on with --resume" : "")
-                                   : "nothing was saved, --save=FILE --save-every=N would have"));
+    throw DeviceLost(concat("in step ", state.step + 1, ": ", lost.what(), "; ", whatIsLeft()));
   }
 }
 
@@ -413,14 +427,16 @@ template <typename Write> void TrainingRun::withLog(Progress &progress, Write wr
 
 /// A save that fails is reported and does not end the run: the next one may find room.
 void TrainingRun::saveInTheMiddle(Progress &progress) {
-  if (!writer)
-    return team.serveSave();
+  team.serveSave();
   try {
-    save(progress);
+    if (writer)
+      save(progress);
   } catch (const Error &error) {
     progress.warn(concat(error.what(), "; ", whatIsSaved(),
                          ", training goes on and saves again after ", options.saveEvery, " steps"));
   }
+  if (options.isSaved() && team.hearsOfSave(savedStep == state.step))
+    savedStep = state.step;
 }
 
 void TrainingRun::save(Progress &progress) {
@@ -438,6 +454,15 @@ std::string TrainingRun::whatIsSaved() const {
     return concat("the save after step ", *savedStep, " is intact");
   return std::filesystem::exists(writer->path()) ? "the file is what it was before this run"
                                                  : "nothing has been saved yet";
+}
+
+/// What a run that cannot go on leaves to the next.
+std::string TrainingRun::whatIsLeft() const {
+  if (!options.isSaved())
+    return "nothing was saved, --save=FILE --save-every=N would have";
+  if (savedStep)
+    return concat("the save after step ", *savedStep, " is intact: go on with --resume");
+  return writer ? whatIsSaved() : "this run has not saved yet";
 }
 
 /// Throws when rows of the log are lost; by then everything else has been written.
@@ -465,11 +490,30 @@ void TrainingRun::endOfEpoch(Progress &progress) {
                        validationEvaluator ? "validation " : "test ", describe(metrics)));
 }
 
+/// Where one of several ranks is lost, the others say where the run can be taken up again.
 int TrainingRun::run() {
+  try {
+    const int code = trainToTheEnd();
+    team.watch({}, {});
+    return code;
+  } catch (const RankLost &lost) {
+    team.watch({}, {});
+    throw RankLost(concat("in step ", state.step + 1, ": ", lost.what(), "; ", whatIsLeft()));
+  }
+}
+
+int TrainingRun::trainToTheEnd() {
   StopSignal stop;
-  if (!options.quiet)
-    announce();
+  team.watch([&] { return stop.received() != 0; },
+             [&](const std::string &silent) {
+               const std::string text =
+                   concat("rank ", team.rank(), ": asked to end in step ", state.step + 1,
+                          " while it waits for ", silent, ", which may have ended; ", whatIsLeft());
+               std::fprintf(stderr, "%s\n", text.c_str());
+             });
   const LearningRate &rate = state.rate;
+  if (!options.quiet)
+    announce(program, state, rows.validation.size(), testRows.size(), team, *feeds, *executor);
   if (state.step >= rate.totalSteps) {
     printLine(concat("nothing to do: the run has ", state.step, " of ", rate.totalSteps,
                      " steps; raise --epochs or --steps"));
@@ -487,9 +531,7 @@ int TrainingRun::run() {
     const bool isSkipped = scale && scale->skippedSteps > skippedSteps;
     if (isSkipped) {
       skippedSteps = scale->skippedSteps;
-      progress.warn(concat("step ", state.step,
-                           " is skipped: its gradients are not finite; the loss scale is now ",
-                           static_cast<int64_t>(scale->scale)));
+      progress.warn(skippedStep(state.step, *scale));
     }
     withLog(progress, [&](TrainingLog &log) {
       log.append(state.step, (state.step - 1) / rate.stepsPerEpoch + 1, stepRate, loss, scale);
@@ -497,9 +539,7 @@ int TrainingRun::run() {
     const bool mayRecover = isSkipped && scale->scale >= 1;
     if (!std::isfinite(loss) && !options.allowNonFinite && !mayRecover) {
       progress.finish();
-      throw Error::badInput(concat("the loss is ", std::to_string(loss), " at step ", state.step,
-                                   scale ? " at any loss scale" : "",
-                                   "; try a lower --lr, or go on with --allow-nonfinite"));
+      throw Error::badInput(nonFiniteLoss(loss, state.step, scale.has_value()));
     }
     progress.step(state.step, stepRate, loss);
     bool isEnd = state.step == rate.totalSteps;
@@ -575,6 +615,7 @@ TrainOptions silentOf(const TrainOptions &options) {
 
 int train(const Program &program, ProgramImage image, const TrainOptions &options) {
   RankGroup team(program);
+  team.setTimeout(options.timeout);
   if (team.isAlone())
     return TrainingRun(program, image, options, team).run();
   try {

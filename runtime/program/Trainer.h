@@ -39,6 +39,7 @@ struct TrainOptions {
       profile; ///< print where the time goes; not empty: write a file there too
   ProfileFormat profileFormat = ProfileFormat::Json; ///< of that file
   bool allowNonFinite = false;
+  std::optional<int64_t> timeout; ///< seconds that a rank waits for others; 0: none is too long
 
   bool isSaved() const { return save || othersSave; }
   /// As RankGroup::compareRun takes them.

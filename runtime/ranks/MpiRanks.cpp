@@ -11,15 +11,25 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <limits>
+#include <optional>
+#include <thread>
+#include <vector>
 
 namespace stow {
 
 namespace {
 
 constexpr int kThreadFunneled = 1; ///< MPI_THREAD_FUNNELED, of both families
+
+/// Looks at an exchange between two at the clock, after which others may have the processor.
+constexpr int64_t kPolls = 64;
+
+/// Ranks that a message names.
+constexpr size_t kNamed = 8;
 
 /// Bytes that pass at once where nothing is added up.
 constexpr size_t kBroadcastBytes = size_t{1} << 20;
@@ -31,19 +41,34 @@ template <typename Handle> struct Functions {
   int (*finalize)() = nullptr;
   int (*commRank)(Handle, int *) = nullptr;
   int (*commSize)(Handle, int *) = nullptr;
-  int (*alltoallv)(const void *, const int *, const int *, Handle, void *, const int *, const int *,
-                   Handle, Handle) = nullptr;
-  int (*allgatherv)(const void *, int, Handle, void *, const int *, const int *, Handle,
-                    Handle) = nullptr;
-  int (*allgather)(const void *, int, Handle, void *, int, Handle, Handle) = nullptr;
-  int (*bcast)(void *, int, Handle, int, Handle) = nullptr;
+  int (*libraryVersion)(char *, int *) = nullptr;
+  int (*ialltoallv)(const void *, const int *, const int *, Handle, void *, const int *,
+                    const int *, Handle, Handle, Handle *) = nullptr;
+  int (*iallgatherv)(const void *, int, Handle, void *, const int *, const int *, Handle, Handle,
+                     Handle *) = nullptr;
+  int (*iallgather)(const void *, int, Handle, void *, int, Handle, Handle, Handle *) = nullptr;
+  int (*ibcast)(void *, int, Handle, int, Handle, Handle *) = nullptr;
+  int (*isend)(const void *, int, Handle, int, int, Handle, Handle *) = nullptr;
+  int (*recv)(void *, int, Handle, int, int, Handle, void *) = nullptr;
+  int (*iprobe)(int, int, Handle, int *, void *) = nullptr;
+  int (*test)(Handle *, int *, void *) = nullptr;
   int (*abort)(Handle, int) = nullptr;
 };
 
 template <typename Handle> struct Constants {
   Handle world, byte, real; ///< real: MPI_FLOAT
-  void *inPlace;
+  void *inPlace, *noStatus;
 };
+
+/// The tag of messages by which ranks that wait find those that do not, and what they hold.
+constexpr int kRollTag = 0x5354;
+constexpr char kAsks = 1, kAnswers = 0;
+
+/// How often a rank that waits looks up, and how long others have to answer it.
+constexpr std::chrono::milliseconds kLooks(100), kAnswerTime(2000), kAnswerTimeAtEnd(300);
+
+/// Text of MPI_Get_library_version: the most that either family writes.
+constexpr size_t kVersionBytes = 8192;
 
 template <typename Function> void find(void *library, Function &function, const char *name) {
   function = reinterpret_cast<Function>(dlsym(library, name));
@@ -60,10 +85,15 @@ public:
     find(library, mpi.finalize, "MPI_Finalize");
     find(library, mpi.commRank, "MPI_Comm_rank");
     find(library, mpi.commSize, "MPI_Comm_size");
-    find(library, mpi.alltoallv, "MPI_Alltoallv");
-    find(library, mpi.allgatherv, "MPI_Allgatherv");
-    find(library, mpi.allgather, "MPI_Allgather");
-    find(library, mpi.bcast, "MPI_Bcast");
+    find(library, mpi.libraryVersion, "MPI_Get_library_version");
+    find(library, mpi.ialltoallv, "MPI_Ialltoallv");
+    find(library, mpi.iallgatherv, "MPI_Iallgatherv");
+    find(library, mpi.iallgather, "MPI_Iallgather");
+    find(library, mpi.ibcast, "MPI_Ibcast");
+    find(library, mpi.isend, "MPI_Isend");
+    find(library, mpi.recv, "MPI_Recv");
+    find(library, mpi.iprobe, "MPI_Iprobe");
+    find(library, mpi.test, "MPI_Test");
     find(library, mpi.abort, "MPI_Abort");
     int provided = 0, number = 0;
     require(mpi.initialized(&number), "MPI_Initialized");
@@ -86,6 +116,15 @@ public:
   int64_t rank() const override { return ownRank; }
   int64_t size() const override { return ranks; }
 
+  std::string library() const override {
+    std::string text(kVersionBytes, '\0');
+    int length = 0;
+    require(mpi.libraryVersion(text.data(), &length), "MPI_Get_library_version");
+    return text.substr(0, text.find('\0'));
+  }
+
+  void setWatch(RankWatch given) override { watch = std::move(given); }
+
   void sum(float *values, int64_t count, char *scratch) override {
     for (int64_t first = 0; first < count; first += kReductionChunk)
       sumChunk(values + first, std::min(kReductionChunk, count - first),
@@ -100,40 +139,45 @@ public:
       scratchCounts[other] = own;
       scratchStarts[other] = static_cast<int>(other * own);
     }
-    require(mpi.alltoallv(values, counts.data(), starts.data(), constants.real, received,
-                          scratchCounts.data(), scratchStarts.data(), constants.real,
-                          constants.world),
-            "MPI_Alltoallv");
+    exchange([&](Handle *request) {
+      return mpi.ialltoallv(values, counts.data(), starts.data(), constants.real, received,
+                            scratchCounts.data(), scratchStarts.data(), constants.real,
+                            constants.world, request);
+    });
   }
 
   void join(const float *shard, int64_t count, int64_t first, int64_t piece,
             float *values) override {
     for (int64_t other = 0; other < ranks; ++other)
       takePart(other, count, first, piece);
-    require(mpi.allgatherv(shard + first, counts[ownRank], constants.real, values, counts.data(),
-                           starts.data(), constants.real, constants.world),
-            "MPI_Allgatherv");
+    exchange([&](Handle *request) {
+      return mpi.iallgatherv(shard + first, counts[ownRank], constants.real, values, counts.data(),
+                             starts.data(), constants.real, constants.world, request);
+    });
   }
 
   void gather(const float *own, int64_t count, float *all) override {
-    require(mpi.allgather(own, bytesOf(count), constants.byte, all, bytesOf(count), constants.byte,
-                          constants.world),
-            "MPI_Allgather");
+    exchange([&](Handle *request) {
+      return mpi.iallgather(own, bytesOf(count), constants.byte, all, bytesOf(count),
+                            constants.byte, constants.world, request);
+    });
   }
 
   void broadcast(std::span<char> bytes) override {
     for (size_t first = 0; first < bytes.size(); first += kBroadcastBytes)
-      require(mpi.bcast(bytes.data() + first,
-                        static_cast<int>(std::min<size_t>(kBroadcastBytes, bytes.size() - first)),
-                        constants.byte, 0, constants.world),
-              "MPI_Bcast");
+      exchange([&](Handle *request) {
+        return mpi.ibcast(bytes.data() + first,
+                          static_cast<int>(std::min(kBroadcastBytes, bytes.size() - first)),
+                          constants.byte, 0, constants.world, request);
+      });
   }
 
   std::vector<uint64_t> gather(uint64_t own) override {
     std::vector<uint64_t> all(ranks);
-    require(mpi.allgather(&own, sizeof(own), constants.byte, all.data(), sizeof(own),
-                          constants.byte, constants.world),
-            "MPI_Allgather");
+    exchange([&](Handle *request) {
+      return mpi.iallgather(&own, sizeof(own), constants.byte, all.data(), sizeof(own),
+                            constants.byte, constants.world, request);
+    });
     return all;
   }
 
@@ -143,6 +187,124 @@ public:
   }
 
 private:
+  using Clock = std::chrono::steady_clock;
+
+  /// Starts what all ranks do together and waits until this one's part is done, as MPI's call that blocks would, but with an eye on
+  /// the time and on signals.
+  template <typename Start> void exchange(const Start &begin) {
+    Handle request{};
+    require(begin(&request), "an exchange");
+    const Clock::time_point start = Clock::now();
+    Clock::time_point look = start + kLooks;
+    std::optional<Clock::time_point> asked;
+    for (int64_t polls = 1;; ++polls) {
+      int isDone = 0;
+      require(mpi.test(&request, &isDone, constants.noStatus), "MPI_Test");
+      if (isDone)
+        return;
+      if (polls % kPolls != 0)
+        continue;
+      std::this_thread::yield();
+      const Clock::time_point now = Clock::now();
+      if (now < look)
+        continue;
+      look = now + kLooks;
+      answer(nullptr);
+      if (!hasTold && watch.isAskedToEnd && watch.isAskedToEnd()) {
+        if (!asked)
+          asked = now;
+        else if (now - *asked >= 2 * kLooks)
+          tellWhoIsSilent();
+      }
+      if (watch.patience.count() > 0 && now - start >= watch.patience && comesLate(request))
+        return;
+    }
+  }
+
+  /// Reads what other ranks that wait have sent, and answers those that ask.
+  void answer(std::vector<bool> *present) {
+    for (int64_t other = 0; other < ranks; ++other) {
+      int isThere = other == ownRank ? 0 : 1;
+      while (isThere != 0) {
+        require(mpi.iprobe(static_cast<int>(other), kRollTag, constants.world, &isThere,
+                           constants.noStatus),
+                "MPI_Iprobe");
+        if (isThere == 0)
+          break;
+        char message = 0;
+        require(mpi.recv(&message, 1, constants.byte, static_cast<int>(other), kRollTag,
+                         constants.world, constants.noStatus),
+                "MPI_Recv");
+        if (present)
+          (*present)[other] = true;
+        if (message == kAsks)
+          send(other, kAnswers);
+      }
+    }
+  }
+
+  /// Never waits for the one that gets it, which may have stopped.
+  void send(int64_t other, const char &message) {
+    Handle request{};
+    require(mpi.isend(&message, 1, constants.byte, static_cast<int>(other), kRollTag,
+                      constants.world, &request),
+            "MPI_Isend");
+  }
+
+  /// The ranks that do not answer within that time: all that wait do.
+  std::vector<int64_t> silentRanks(std::chrono::milliseconds time) {
+    std::vector<bool> present(ranks);
+    present[ownRank] = true;
+    for (int64_t other = 0; other < ranks; ++other)
+      if (other != ownRank)
+        send(other, kAsks);
+    for (const Clock::time_point end = Clock::now() + time;
+         Clock::now() < end && std::ranges::find(present, false) != present.end();) {
+      answer(&present);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::vector<int64_t> silent;
+    for (int64_t other = 0; other < ranks; ++other)
+      if (!present[other])
+        silent.push_back(other);
+    return silent;
+  }
+
+  static std::string namesOf(const std::vector<int64_t> &some) {
+    std::string text = some.size() == 1 ? "rank " : "ranks ";
+    for (size_t i = 0; i < some.size() && i < kNamed; ++i)
+      text += concat(i == 0 ? "" : ", ", some[i]);
+    return some.size() > kNamed ? concat(text, " and ", some.size() - kNamed, " more") : text;
+  }
+
+  void tellWhoIsSilent() {
+    hasTold = true;
+    const std::vector<int64_t> silent = silentRanks(kAnswerTimeAtEnd);
+    int64_t lowest = 0;
+    while (std::ranges::find(silent, lowest) != silent.end())
+      ++lowest;
+    if (!silent.empty() && lowest == ownRank && watch.tell)
+      watch.tell(namesOf(silent));
+  }
+
+  /// Behind the time that a rank may take: whether it has come after all, else RankLost with its name.
+  bool comesLate(Handle &request) {
+    const std::vector<int64_t> silent = silentRanks(kAnswerTime);
+    int isDone = 0;
+    for (const Clock::time_point end = Clock::now() + kAnswerTime;
+         isDone == 0 && Clock::now() < end;)
+      require(mpi.test(&request, &isDone, constants.noStatus), "MPI_Test");
+    if (isDone != 0)
+      return true;
+    char time[32];
+    std::snprintf(time, sizeof(time), "%g s", static_cast<double>(watch.patience.count()) / 1e3);
+    throw RankLost(silent.empty()
+                       ? concat("all ranks have waited for ", time, ", for different things")
+                       : concat("waited ", time, " (--timeout) for ", namesOf(silent), ", which ",
+                                silent.size() == 1 ? "does" : "do",
+                                " not answer: stopped, hanging, or slower than that"));
+  }
+
   /// Every rank gets from each its values of the piece that it adds up, and gives the sums to all.
   void sumChunk(float *values, int64_t count, float *scratch) {
     const int64_t own = reductionPiece(count, ranks, ownRank);
@@ -157,19 +319,21 @@ private:
       scratchStarts[other] = bytesOf(own * other);
       start += piece;
     }
-    require(mpi.alltoallv(values, counts.data(), starts.data(), constants.byte, scratch,
-                          scratchCounts.data(), scratchStarts.data(), constants.byte,
-                          constants.world),
-            "MPI_Alltoallv");
+    exchange([&](Handle *request) {
+      return mpi.ialltoallv(values, counts.data(), starts.data(), constants.byte, scratch,
+                            scratchCounts.data(), scratchStarts.data(), constants.byte,
+                            constants.world, request);
+    });
     for (int64_t i = 0; i < own; ++i) {
       float total = 0;
       for (int64_t other = 0; other < ranks; ++other)
         total += scratch[own * other + i];
       values[ownStart + i] = total;
     }
-    require(mpi.allgatherv(constants.inPlace, 0, constants.byte, values, counts.data(),
-                           starts.data(), constants.byte, constants.world),
-            "MPI_Allgatherv");
+    exchange([&](Handle *request) {
+      return mpi.iallgatherv(constants.inPlace, 0, constants.byte, values, counts.data(),
+                             starts.data(), constants.byte, constants.world, request);
+    });
   }
 
   /// What a rank has of a value in shards, in floats.
@@ -190,6 +354,8 @@ private:
   Constants<Handle> constants;
   bool isOurs = true; ///< not begun by another library of the process
   int64_t ownRank = 0, ranks = 1;
+  RankWatch watch;
+  bool hasTold = false;                                          ///< RankWatch::tell
   std::vector<int> counts, starts, scratchCounts, scratchStarts; ///< of an exchange, in bytes
 };
 
@@ -212,12 +378,13 @@ std::unique_ptr<Ranks> openMpi(void *library) {
         "the MPI library has no ompi_mpi_comm_world, and the process was started by "
         "Open MPI; start it by the mpirun of the library that is installed");
   return std::make_unique<MpiRanks<void *>>(
-      library, Constants<void *>{world, byte, real, reinterpret_cast<void *>(1)});
+      library, Constants<void *>{world, byte, real, reinterpret_cast<void *>(1), nullptr});
 }
 
 std::unique_ptr<Ranks> openMpich(void *library) {
-  return std::make_unique<MpiRanks<int>>(
-      library, Constants<int>{0x44000000, 0x4c00010d, 0x4c00040a, reinterpret_cast<void *>(-1)});
+  return std::make_unique<MpiRanks<int>>(library, Constants<int>{0x44000000, 0x4c00010d, 0x4c00040a,
+                                                                 reinterpret_cast<void *>(-1),
+                                                                 reinterpret_cast<void *>(1)});
 }
 
 /// How a program for so many devices is started.

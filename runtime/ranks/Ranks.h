@@ -5,8 +5,11 @@
 #pragma once
 
 #include "runtime/base/Bytes.h"
+#include "runtime/base/Error.h"
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,12 +17,32 @@
 
 namespace stow {
 
+/// A rank that others wait for does not come. Nothing is known of the exchange that waits, nor can another follow it.
+class RankLost : public Error {
+public:
+  explicit RankLost(const std::string &message) : Error(ErrorKind::BadInput, message) {}
+};
+
+/// What a rank does while it waits for others.
+struct RankWatch {
+  std::chrono::milliseconds patience =
+      std::chrono::minutes(10); ///< before RankLost; 0: none is too long
+  /// Whether the process has been asked to end. May be empty.
+  std::function<bool()> isAskedToEnd = {};
+  /// Called once where it is asked to end while ranks that it waits for do not answer, with their names, on the lowest rank that does.
+  std::function<void(const std::string &silent)> tell = {};
+};
+
 class Ranks {
 public:
   virtual ~Ranks() = default;
 
   virtual int64_t rank() const = 0; ///< 0, 1, ...
   virtual int64_t size() const = 0;
+  virtual std::string library() const = 0; ///< by which the ranks are connected, with its version
+
+  /// From here on. Calls that wait longer for another rank than that throw RankLost, which names it.
+  virtual void setWatch(RankWatch watch) = 0;
 
   /// Replaces each element by its sum over the ranks, added in their order to 0: ((0 + x0) + x1) + ... The same
   /// bits on all ranks and in every run, and those of a loop over the ranks' values in one process.

@@ -8,6 +8,7 @@
   - evaluations, saves and resumed runs are those of one process;
   - a process without a launcher, another number of ranks, another program, other data or flags are refused by name;
   - a killed rank ends all of them, and one that is asked to end stops them behind a save;
+  - a rank that hangs is told by its name, with the last save (--timeout);
   - what does not go with --devices is refused.
 """
 
@@ -30,7 +31,8 @@ from commands import build_model, check, run
 STEPS = 20
 LAUNCHERS = {
     # Shared memory alone, and nothing that asks for more rights than a container has.
-    "openmpi": ("mpirun.openmpi", ["--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none"]),
+    "openmpi": ("mpirun.openmpi", ["--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none",
+        "--mca", "odls_base_sigkill_timeout", "4"]),  # a second is short on a busy machine
     "mpich": ("mpirun.mpich", []),
 }  # fmt: skip
 
@@ -47,6 +49,7 @@ def tensors(path: Path) -> dict[str, bytes]:
 class Runs:
     def __init__(self, stowage: Path, work: Path, mpi: str) -> None:
         self.stowage, self.work = stowage, work
+        self.isMpich = mpi == "mpich"
         name, self.flags = LAUNCHERS[mpi]
         launcher = shutil.which(name)
         check(launcher is not None, f"no {name}; scripts/install.sh installs it")
@@ -154,6 +157,11 @@ def check_refusals(runs: Runs, model: Path, data: Path) -> None:
     runs.compile("mlp_other", model, "--batch=8", "--devices=2", "--optimizer=sgd:lr=0.2")
     text = run(*split(runs, "mlp_many", words, "mlp_other", words), code=None)
     check("rank 1 has another program than rank 0" in text, f"other program: {text}")
+    changed = runs.work / "mlp_changed"
+    changed.write_bytes((runs.work / "mlp_many").read_bytes() + b"0")
+    changed.chmod(0o755)
+    text = run(*split(runs, "mlp_many", words, "mlp_changed", words), code=None)
+    check("rank 1 has another executable than rank 0; both hold the same program" in text, f"other executable: {text}")
     shorter = runs.work / "shorter.npz"
     arrays = np.load(data)
     np.savez(shorter, **{name: arrays[name][:-300] if not name.endswith("_test") else arrays[name] for name in arrays})
@@ -201,7 +209,8 @@ def start_long(runs: Runs, name: str, data: Path, *flags: object) -> tuple[subpr
     log = runs.work / "long.csv"
     log.unlink(missing_ok=True)
     words = [str(word) for word in runs.words(2, name, "train", f"--data={data}", "--steps=100000000", f"--log={log}", "--quiet", *flags)]
-    launcher = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with (runs.work / "long.txt").open("w") as said:
+        launcher = subprocess.Popen(words, stdout=said, stderr=subprocess.STDOUT)
     deadline = time.monotonic() + 60
     while not log.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -211,8 +220,11 @@ def start_long(runs: Runs, name: str, data: Path, *flags: object) -> tuple[subpr
 
 
 def check_killed(runs: Runs, data: Path) -> None:
-    launcher, ranks = start_long(runs, "mlp_many", data)
+    save = runs.work / "killed.safetensors"
+    save.unlink(missing_ok=True)
+    launcher, ranks = start_long(runs, "mlp_many", data, f"--save={save}", "--save-every=1")
     try:
+        wait_for(save)
         killed = time.monotonic()
         os.kill(ranks[1], signal.SIGKILL)
         check(launcher.wait(timeout=10) != 0, "a killed rank is no failure of the run")
@@ -222,7 +234,42 @@ def check_killed(runs: Runs, data: Path) -> None:
     finally:
         launcher.kill()
         launcher.wait()
+    said = (runs.work / "long.txt").read_text()
+    # Open MPI asks the others to end and leaves them a second; MPICH ends them at once.
+    told = "waits for rank 1, which may have ended; the save after step" in said and "is intact: go on with --resume" in said
+    check(told or runs.isMpich, f"a killed rank: nothing of the last save: {said}")
     print("a killed rank ends the other")
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    check(path.exists(), f"no {path}")
+
+
+def check_hang(runs: Runs, data: Path) -> None:
+    """A rank that is stopped answers nobody; the other says so, be it rank 0 or not."""
+    for stopped in (1, 0):
+        save = runs.work / "hang.safetensors"
+        save.unlink(missing_ok=True)
+        launcher, ranks = start_long(runs, "mlp_shards", data, f"--save={save}", "--save-every=1", "--timeout=2")
+        try:
+            wait_for(save)
+            time.sleep(0.5)  # the other has heard of the save
+            os.kill(ranks[stopped], signal.SIGSTOP)
+            check(launcher.wait(timeout=60) != 0, "a rank that hangs is no failure of the run")
+        finally:
+            for number in ranks:
+                if lives(number):
+                    os.kill(number, signal.SIGKILL)
+            launcher.kill()
+            launcher.wait()
+        said = (runs.work / "long.txt").read_text()
+        check(f"waited 2 s (--timeout) for rank {stopped}, which does not answer" in said, f"rank {stopped} hangs: {said}")
+        check("the save after step" in said and "is intact: go on with --resume" in said and said.count("(--timeout)") == 1, f"rank {stopped} hangs: {said}")
+    check("--timeout" in run(runs.work / "mlp_one", "train", f"--data={data}", "--timeout=2", code=1), "--timeout of one device")
+    print("a rank that hangs is told by its name")
 
 
 def check_stopped(runs: Runs, data: Path) -> None:
@@ -271,6 +318,7 @@ def main() -> None:
     check_refusals(runs, mlp, data)
     check_stopped(runs, data)
     check_killed(runs, data)
+    check_hang(runs, data)
     print("passed")
 
 
