@@ -2,15 +2,18 @@
 //
 // A block owns consecutive rows of the table and a tile of their columns. It walks the indices a
 // thousand at a time: its threads pick out those that name its rows, put them in the order of row and
-// position by counting, and then each thread walks that list for columns of its own:
+// position by counting, and then teams of threads, one for each column, walk parts of that list:
 //
-//   indices    7 2 9 2 7 7 1 2 ...      the block has rows 2 and 7
-//   list       2@1 2@3 2@7  7@0 7@4 7@5
-//   thread t   sum of dy[1][t], dy[3][t], dy[7][t] to row 2, then of dy[0][t] ... to row 7
+//   indices         7 2 9 2 7 7 1 2 ...      the block has rows 2 and 7
+//   list            2@1 2@3 | 2@7 7@0 | 7@4 7@5
+//   team 0, thread t   row 2: dy[1][t] + dy[3][t]
+//   team 1             the rest of row 2: dy[7][t]; row 7: dy[0][t]
+//   team 2             the rest of row 7: dy[4][t] + dy[5][t]
 //
-// A row that many indices name is a sum in a register, of which several addends are on their way at
-// once. Threads take places in the list as they come, but the order of the list, and with it that
-// of each sum, is that of the indices.
+// A team leaves the rest of a row that begins in an earlier part to the team that has begun it, which adds such rests up
+// in the order of the parts. So a row that many indices name is summed by all teams, of which several addends are on their
+// way at once. Threads take places in the list as they come, but the order of the list, and with it that
+// of each sum, is that of the indices: of a row in one part as on the host, of others in sums of parts.
 #include "codegen/kernels/device/DeviceScatter.h"
 
 #include "codegen/kernels/IndexMath.h"
@@ -39,6 +42,8 @@ constexpr int64_t kRowsAhead = 4;
 constexpr int64_t kBlocks = 1024;
 /// Blocks below which vectors are given up for more of them.
 constexpr int64_t kFewBlocks = 128;
+/// Columns of a team at most, in vectors: a warp reads 512 bytes that lie beside each other.
+constexpr int64_t kTeam = 32;
 /// Rows of a block at most: shared memory has a number for each.
 constexpr int64_t kMostRows = 2048;
 
@@ -56,6 +61,7 @@ public:
     list = shared(listed, number);
     if (problem.sums)
       firsts = shared(rowsPerBlock, number);
+    rests = shared(teams * vectorsPerTile * vectorLanes, restType());
   }
 
   void emit() {
@@ -86,15 +92,14 @@ private:
   void chooseShares() {
     const int64_t width = problem.width;
     const int64_t bytes = problem.dtable.element.getIntOrFloatBitWidth() / 8;
-    auto tilesOf = [&](int64_t lanes) {
-      return llvm::divideCeilSigned(width / lanes, kDeviceBlock);
-    };
+    auto tilesOf = [&](int64_t lanes) { return llvm::divideCeilSigned(width / lanes, kTeam); };
     vectorLanes = std::gcd(kAccessBytes / bytes, width);
-    while (vectorLanes > 1 && (2 * width / vectorLanes < kDeviceBlock ||
-                               problem.rows * tilesOf(vectorLanes) < kFewBlocks))
+    while (vectorLanes > 1 &&
+           (2 * width / vectorLanes < kTeam || problem.rows * tilesOf(vectorLanes) < kFewBlocks))
       vectorLanes /= 2;
     tiles = tilesOf(vectorLanes);
-    vectorsPerTile = std::min(width / vectorLanes, kDeviceBlock);
+    vectorsPerTile = std::min(width / vectorLanes, kTeam);
+    teams = kDeviceBlock / vectorsPerTile;
     rowsPerBlock = std::min(
         llvm::divideCeilSigned(problem.rows, std::max<int64_t>(1, kBlocks / tiles)), kMostRows);
   }
@@ -182,32 +187,96 @@ private:
     Value row, position, dy, exists;
   };
 
-  /// Walks the list: what was summed, 16-bit floats in f32, is stored when another row begins.
-  void addListed(Value count) {
-    ifColumn(thread, [&](const Chunk &chunk) {
-      Value last = math.minus(count, math.constant(1));
-      Value none = arith::ConstantOp::create(builder, location,
-                                             builder.getFloatAttr(placeOfSums().element, 0));
-      Value zero = chunk.term(chunk.widen(none)).widened().get();
-      auto ends = lanes.loop(math.constant(0), count, kRowsAhead,
-                             {math.constant(rowsPerBlock), zero}, [&](Value base, ValueRange old) {
-                               SmallVector<Entry> entries;
-                               for (int64_t i = 0; i < kRowsAhead; ++i)
-                                 entries.push_back(entryAt(math.plus(base, i), last, chunk));
-                               Value row = old[0], sum = old[1];
-                               for (const Entry &entry : entries) {
-                                 sum = beginRow(entry, row, sum, chunk);
-                                 Term more = chunk.term(sum) + chunk.term(entry.dy).widened();
-                                 sum = chunk.term(entry.exists).choose(more, chunk.term(sum)).get();
-                                 row = entry.row;
-                               }
-                               return SmallVector<Value>{row, sum};
-                             });
-      storeSum(ends[1], ends[0], chunk);
-    });
+  /// Entries of one row beside each other in a part: the row, or rowsPerBlock before the first; whether it began in an earlier part; their sum.
+  struct Run {
+    Value row, isRest, sum;
+  };
+
+  /// A team's part of the list, for a column of one of its threads; empty for threads that have none.
+  struct Part {
+    Value team, begin, end;
+    Chunk chunk, rest; ///< the thread's columns of the table, and of what is left to another team
+    Value continues;   ///< its first row began in an earlier part
+  };
+
+  Part partOf(Value count) {
+    Value team = math.quotient(thread, vectorsPerTile),
+          column = math.remainder(thread, vectorsPerTile);
+    Value vector = math.plus(firstVector, column);
+    Value works = hasColumn(team, vector);
+    Value length = math.quotient(math.plus(count, teams - 1), teams);
+    auto where = [&](Value begin) {
+      return arith::SelectOp::create(builder, location, works, math.smaller(begin, count), count);
+    };
+    Value begin = where(product(team, length)), end = where(product(math.plus(team, 1), length));
+    return {team,
+            begin,
+            end,
+            chunkAt(vector),
+            chunkAt(column),
+            both(math.isBelow(begin, end), continuesAt(begin, count))};
   }
 
-  /// Beyond the end of the list the last entry once more, which is not added.
+  /// Whether the entry at `place`, where there is one, is of the row of the one before it.
+  Value continuesAt(Value place, Value count) {
+    Value last = math.minus(count, math.constant(1)); // the list is not empty
+    Value before = math.minus(math.larger(place, math.constant(1)), math.constant(1));
+    Value same = compare(arith::CmpIPredicate::eq, rowAt(math.smaller(place, last)), rowAt(before));
+    return both(both(compare(arith::CmpIPredicate::ne, place, math.constant(0)),
+                     math.isBelow(place, count)),
+                same);
+  }
+
+  /// Walks the parts of the list: what was summed, 16-bit floats in f32, is stored when another row begins, and where a row goes on in
+  /// later parts with what they have left.
+  void addListed(Value count) {
+    const Part part = partOf(count);
+    const Chunk &chunk = part.chunk;
+    Value last = math.minus(math.larger(part.end, math.constant(1)), math.constant(1));
+    Value zero = chunk.widen(
+        arith::ConstantOp::create(builder, location, builder.getFloatAttr(restType(), 0)));
+    auto ends = lanes.loop(
+        part.begin, part.end, kRowsAhead, {math.constant(rowsPerBlock), part.continues, zero},
+        [&](Value base, ValueRange old) {
+          SmallVector<Entry> entries;
+          for (int64_t i = 0; i < kRowsAhead; ++i)
+            entries.push_back(entryAt(math.plus(base, i), last, chunk));
+          Run run{old[0], old[1], old[2]};
+          for (const Entry &entry : entries) {
+            run = beginRow(entry, run, part);
+            Term more = chunk.term(run.sum) + chunk.term(entry.dy).widened();
+            run.sum = chunk.term(entry.exists).choose(more, chunk.term(run.sum)).get();
+          }
+          return SmallVector<Value>{run.row, run.isRest, run.sum};
+        });
+    const Run run{ends[0], ends[1], ends[2]};
+    lanes.ifHolds(run.isRest, [&] { leaveRest(run.sum, part); });
+    barrier(); // the rests are there
+    Value begun = both(math.isBelow(run.row, math.constant(rowsPerBlock)), isNot(run.isRest));
+    lanes.ifHolds(begun, [&] { storeSum(withRests(run, part, count), run.row, chunk); });
+  }
+
+  /// What later parts have left of the run's row, added in their order.
+  Value withRests(const Run &run, const Part &part, Value count) {
+    const Chunk &chunk = part.rest;
+    Value length = math.quotient(math.plus(count, teams - 1), teams);
+    return lanes
+        .loop(math.plus(part.team, 1), math.constant(teams), 1, {run.sum},
+              [&](Value team, ValueRange old) {
+                Value begin = product(team, length);
+                Value last = math.minus(count, math.constant(1));
+                Value isMore = both(
+                    math.isBelow(begin, count),
+                    compare(arith::CmpIPredicate::eq, rowAt(math.smaller(begin, last)), run.row));
+                Value rest = chunk.loadAllWhere(isMore, restBuffer(), restOf(team));
+                Term more = chunk.term(old.front()) + chunk.term(rest);
+                return SmallVector<Value>{
+                    chunk.term(isMore).choose(more, chunk.term(old.front())).get()};
+              })
+        .front();
+  }
+
+  /// Beyond the end of a part its last entry once more, which is not added.
   Entry entryAt(Value place, Value last, const Chunk &chunk) {
     Value key = take(list, math.smaller(place, last));
     Entry entry;
@@ -218,26 +287,42 @@ private:
     return entry;
   }
 
-  /// The sum that the entry is to be added to; where that is another row's than before, the one before
-  /// is stored.
-  Value beginRow(const Entry &entry, Value row, Value sum, const Chunk &chunk) {
-    auto branch = scf::IfOp::create(builder, location, TypeRange{sum.getType()},
-                                    compare(arith::CmpIPredicate::ne, entry.row, row), true);
+  /// The run that the entry is to be added to; where it is of another row than before, what was summed before is stored, or left.
+  Run beginRow(const Entry &entry, const Run &run, const Part &part) {
+    const Chunk &chunk = part.chunk;
+    auto branch =
+        scf::IfOp::create(builder, location, TypeRange{run.isRest.getType(), run.sum.getType()},
+                          compare(arith::CmpIPredicate::ne, entry.row, run.row), true);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
-    lanes.ifHolds(math.isBelow(row, math.constant(rowsPerBlock)),
-                  [&] { storeSum(sum, row, chunk); });
-    Value known;
-    if (problem.sums) { // nothing is there before the row's first position
-      Value later = compare(arith::CmpIPredicate::ne, take(firsts, entry.row), entry.position);
-      known = chunk.loadAllWhere(later, placeOfSums(), placeOf(entry.row));
-    } else {
-      known = chunk.load(placeOfSums(), placeOf(entry.row));
-    }
-    scf::YieldOp::create(builder, location, chunk.term(known).widened().get());
+    Value hasBegun = math.isBelow(run.row, math.constant(rowsPerBlock));
+    lanes.ifHolds(both(hasBegun, run.isRest), [&] { leaveRest(run.sum, part); });
+    lanes.ifHolds(both(hasBegun, isNot(run.isRest)), [&] { storeSum(run.sum, run.row, chunk); });
+    Value isRest = both(isNot(hasBegun), run.isRest);
+    Value isKnown = isNot(isRest);
+    if (problem.sums) // nothing is there before the row's first position
+      isKnown =
+          both(isKnown, compare(arith::CmpIPredicate::ne, take(firsts, entry.row), entry.position));
+    Value known = chunk.loadAllWhere(isKnown, placeOfSums(), placeOf(entry.row));
+    scf::YieldOp::create(builder, location, ValueRange{isRest, chunk.term(known).widened().get()});
     builder.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(builder, location, sum);
-    return branch.getResult(0);
+    scf::YieldOp::create(builder, location, ValueRange{run.isRest, run.sum});
+    return {entry.row, branch.getResult(0), branch.getResult(1)};
+  }
+
+  //===-- What teams leave to others ---------------------------------------------------------===//
+
+  Type restType() const {
+    Type element = problem.dtable.element;
+    return element.getIntOrFloatBitWidth() < 32 ? Type(builder.getF32Type()) : element;
+  }
+  Buffer restBuffer() const { return {rests, restType(), kAccessBytes}; }
+  Access restOf(Value team) {
+    return {math.times(team, vectorsPerTile * vectorLanes), 1,
+            accessAlignment(restBuffer(), vectorLanes)};
+  }
+  void leaveRest(Value sum, const Part &part) {
+    part.rest.store(sum, restBuffer(), restOf(part.team));
   }
 
   void storeSum(Value sum, Value row, const Chunk &chunk) {
@@ -267,29 +352,20 @@ private:
 
   //===-- Rows and columns ------------------------------------------------------------------===//
 
-  /// Runs `body` for vector `number` of the tile, if it is one.
-  void ifColumn(Value number, ChunkBody body) {
-    Value vector = math.plus(firstVector, number);
-    const int64_t vectors = problem.width / vectorLanes;
-    Value exists = math.isBelow(number, math.constant(vectorsPerTile));
-    if (tiles > 1)
-      exists = math.isBelow(vector, math.constant(vectors));
-    lanes.ifHolds(exists, [&] {
-      body(Chunk(builder, location, math.times(vector, vectorLanes), vectorLanes));
-    });
+  /// Whether the thread has a column: teams of fewer threads than a block's, tiles at the end of a row.
+  Value hasColumn(Value team, Value vector) {
+    return both(math.isBelow(team, math.constant(teams)),
+                math.isBelow(vector, math.constant(problem.width / vectorLanes)));
   }
 
-  /// All rows of the block, as many side by side as there are threads for.
+  /// All rows of the block, one a team.
   void forRows(llvm::function_ref<void(Value row, const Chunk &)> body) {
-    const int64_t side = kDeviceBlock / vectorsPerTile;
-    Value first = math.quotient(thread, vectorsPerTile);
-    ifColumn(side == 1 ? thread : math.remainder(thread, vectorsPerTile), [&](const Chunk &chunk) {
-      Value inside = math.isBelow(first, math.constant(side));
-      lanes.ifHolds(inside, [&] {
-        lanes.loop(first, math.minus(high, low), side, {}, [&](Value row, ValueRange) {
-          body(row, chunk);
-          return SmallVector<Value>();
-        });
+    Value team = math.quotient(thread, vectorsPerTile);
+    Value vector = math.plus(firstVector, math.remainder(thread, vectorsPerTile));
+    lanes.ifHolds(hasColumn(team, vector), [&] {
+      lanes.loop(team, math.minus(high, low), teams, {}, [&](Value row, ValueRange) {
+        body(row, chunkAt(vector));
+        return SmallVector<Value>();
       });
     });
   }
@@ -336,6 +412,16 @@ private:
   Value compare(arith::CmpIPredicate predicate, Value a, Value b) {
     return arith::CmpIOp::create(builder, location, predicate, a, b);
   }
+  Value product(Value a, Value b) { return arith::MulIOp::create(builder, location, a, b); }
+  Value isNot(Value holds) {
+    return arith::XOrIOp::create(builder, location, holds,
+                                 arith::ConstantIntOp::create(builder, location, 1, 1));
+  }
+  /// The row, in the block, of the entry at `place` of the list.
+  Value rowAt(Value place) { return math.quotient(take(list, place), problem.count); }
+  Chunk chunkAt(Value vector) {
+    return Chunk(builder, location, math.times(vector, vectorLanes), vectorLanes);
+  }
   Value both(Value a, Value b) { return arith::AndIOp::create(builder, location, a, b); }
 
   KernelFrame &frame;
@@ -346,9 +432,11 @@ private:
   IndexMath math;
 
   int64_t vectorLanes = 1, vectorsPerTile = 1, tiles = 1, rowsPerBlock = 1;
+  int64_t teams = 1; ///< of vectorsPerTile threads each
   Type number; ///< of what identifies a row of the block and a position: row * count + position
   Value length, found, list; ///< shared: how many of these indices are the block's; which; in order
   Value firsts;              ///< shared: the first position of each row's index
+  Value rests;               ///< shared: what each team has left to an earlier one
   Value thread;
   Value low, high, firstVector; ///< rows and columns of the task
 };

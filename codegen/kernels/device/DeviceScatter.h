@@ -15,8 +15,8 @@ struct ScatterProblem {
   std::optional<Buffer> gradient, sums;
 };
 
-/// Emits dtable = sums of dy's rows by index, in the order of the indices, rounded after each addition
-/// as on the host: the same bits. The table and dy are walked once, the indices by each of a bounded
+/// Emits dtable = sums of dy's rows by index, in the order of the indices; of rows that many of a thousand indices name, sums of
+/// parts of that order, which the indices alone decide. Of others the bits are the host's. The table and dy are walked once, the indices by each of a bounded
 /// number of blocks.
 void emitDeviceScatter(KernelFrame &frame, const ScatterProblem &problem);
 
