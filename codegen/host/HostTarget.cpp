@@ -1,5 +1,6 @@
 #include "codegen/host/HostTarget.h"
 
+#include "codegen/host/LibraryAnswers.h"
 #include "codegen/kernels/Kernels.h"
 #include "codegen/program/LibraryCommand.h"
 #include "ir/StowAttentionOps.h"
@@ -15,7 +16,6 @@
 #include "ir/StowStatisticsOps.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/Reduction.h"
-#include "runtime/host/Library.h"
 #include "runtime/host/loops/CodedProduct.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -162,7 +162,7 @@ FailureOr<Target::Requirements> HostTarget::query(Operation *op, ArrayRef<bool> 
     if (isOfRanks(op))
       return requirementsOfRanks(op);
     Command command = libraryCommand(op, *libraryCall(op));
-    LibraryRequirements answer = queryLibrary(command, anyLayout, threads);
+    LibraryRequirements answer = askLibrary(command, anyLayout, threads);
     for (auto [bytes, operand] : llvm::zip(answer.opaqueBytes, command.operands))
       if (bytes > 0 && bytes != storedBytes(operand.layout, operand.shape, operand.dtype))
         return op->emitError() << "the library wants " << bytes << " bytes for an operand planned "

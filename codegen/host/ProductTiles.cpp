@@ -1,9 +1,9 @@
 #include "codegen/host/ProductTiles.h"
 
+#include "codegen/host/LibraryAnswers.h"
 #include "codegen/program/LibraryCommand.h"
 #include "ir/ProductMaps.h"
 #include "ir/StowKernelOps.h"
-#include "runtime/host/Library.h"
 #include "runtime/host/loops/PanelProduct.h"
 #include "runtime/host/loops/ProductRows.h"
 
@@ -233,7 +233,7 @@ Tiles tilesOfPieces(ProductMapOp op) {
   const int64_t rows = resultType(op).getDimSize(0), columns = resultType(op).getDimSize(1);
   const int64_t least = *leastTileRows(columns);
   const Command whole = factorsOf(op, nowhere).tile({}, 0, rows, 0);
-  const Shape piece = queryLibrary(whole, {}, 1).piece;
+  const Shape piece = askLibrary(whole, {}, 1).piece;
   if (piece.size() != 3) // one call of the library
     return {.rows = least};
   const bool isPacked = packsPieces(rows, columns, piece[0], piece[1]);
@@ -414,7 +414,7 @@ std::optional<ProductTrial> trialOf(ProductMapOp op, ProductForm form, double mo
 ProductNeeds productNeeds(ProductMapOp op, ProductForm form, int64_t threads) {
   ProductNeeds needs;
   if (form == ProductForm::Added) {
-    const LibraryRequirements answer = queryLibrary(addedProduct(op, nowhere), {}, threads);
+    const LibraryRequirements answer = askLibrary(addedProduct(op, nowhere), {}, threads);
     return {answer.workspaceBytes, answer.heapBytes};
   }
   const Tiles tiles = tilesOf(op, form);
@@ -425,7 +425,7 @@ ProductNeeds productNeeds(ProductMapOp op, ProductForm form, int64_t threads) {
   }
   const Factors factors = factorsOf(op, nowhere);
   for (int64_t rows : tiles.counts(all)) {
-    const LibraryRequirements answer = queryLibrary(factors.tile(tiles, 0, rows, 0), {}, threads);
+    const LibraryRequirements answer = askLibrary(factors.tile(tiles, 0, rows, 0), {}, threads);
     needs.workspaceBytes =
         std::max(needs.workspaceBytes, tileBytes(op, rows) + answer.workspaceBytes);
     needs.heapBytes = std::max(needs.heapBytes, answer.heapBytes);
