@@ -198,6 +198,7 @@ struct KernelsToNvvmPass : PassWrapper<KernelsToNvvmPass, OperationPass<ModuleOp
   static void buildNvvmPipeline(OpPassManager &passes, const NvvmOptions &options,
                                 int64_t parameterBytes) {
     OpPassManager &device = passes.nest<gpu::GPUModuleOp>();
+    device.addPass(createDeviceMathPass());
     device.addPass(createExpandMathPass());
     device.addPass(std::make_unique<PrepareDevicePass>());
     device.addPass(createCanonicalizerPass());

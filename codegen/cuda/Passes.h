@@ -9,6 +9,10 @@ namespace stow {
 /// ops.
 std::unique_ptr<mlir::Pass> createKernelsToNvvmPass();
 
+/// Replaces exponentials and error functions in f32 by powers of two, which GPUs have an instruction for. Runs on gpu.module,
+/// before stow-expand-math.
+std::unique_ptr<mlir::Pass> createDeviceMathPass();
+
 namespace cuda {
 /// What the backend's row in codegen/Backend.cpp names.
 void registerDialects(mlir::DialectRegistry &registry);

@@ -30,7 +30,6 @@ func.func @narrow(%q: tensor<4x128x64xbf16>, %dy: tensor<4x128x64xbf16>) {
 // CHECK:     .entry k2_attention_gradient
 // CHECK:     .maxntid 64
 // CHECK-NOT: mma.sync
-// CHECK-NOT: ex2.
 // CHECK:     fma.rn.f32
 func.func @wide(%q: tensor<128x128xf32>, %lse: tensor<128x2xf32>) {
   %dq, %dk, %dv = stow.attention_gradient %q, %q, %q, %q, %lse, %q {scale = 0.125 : f64,
