@@ -319,7 +319,7 @@ std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &pla
   if (std::optional<Remedy> sharded = inShards(steps, step, plan, options, budget))
     list.push_back(std::move(*sharded));
   if (std::optional<Remedy> narrow = sixteenBits(plan);
-      narrow && options.precision == Precision::F32 && options.devices == 1)
+      narrow && options.precision == Precision::F32)
     list.push_back(std::move(*narrow));
   const bool hasSlowMemory =
       whyNot(options.target, Feature::SlowMemory).empty() && options.devices == 1;

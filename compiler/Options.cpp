@@ -539,14 +539,12 @@ static void checkDevices(const CompileOptions &options) {
         std::pair(options.offload.isAsked(), std::string("--offload")),
         std::pair(options.offload.statePercent != 0, std::string("--offload-state")),
         std::pair(!options.inputGradients.empty(), std::string("--input-gradients")),
-        std::pair(options.precision != Precision::F32, std::string("--precision")),
         std::pair(options.profile == "run", std::string("--profile=run"))})
     if (isGiven)
-      throw Error::badInput(
-          "--devices=N makes programs for processors, of a step in f32 of one batch "
-          "in one shape that needs no other memory, weighed by a data sheet; "
-          "leave it or " +
-          flag + " out");
+      throw Error::badInput("--devices=N makes programs for processors, of a step of one batch "
+                            "in one shape that needs no other memory, weighed by a data sheet; "
+                            "leave it or " +
+                            flag + " out");
 }
 
 void finishOptions(CompileOptions &options) {

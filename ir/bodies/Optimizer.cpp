@@ -61,7 +61,8 @@ template <typename Op>
 SmallVector<Value> finishUpdate(Op op, const Body &body, SmallVector<Term> results, Term applies) {
   if (op.getSkippable())
     for (const Sharing &sharing : op.getSharings())
-      if (sharing.kind == SharingKind::Update)
+      if (sharing.kind == SharingKind::Update ||
+          sharing.kind == SharingKind::Overwrite) // a parameter's shard
         results[sharing.result] = applies.choose(results[sharing.result], body[sharing.operand]);
   return body.finish(results);
 }

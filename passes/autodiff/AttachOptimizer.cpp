@@ -220,7 +220,7 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     else
       builder.setInsertionPointToStart(&train.front());
     Formula f(builder, parameter.getLoc());
-    Value clipped = scaling ? scaling->unscaled(builder, gradient.value) : whole;
+    Value clipped = scaling ? scaling->unscaled(builder, whole) : whole;
     if (clipFactor)
       clipped = f.mul(clipped, clipFactor);
     if (clipValue > 0)
@@ -293,9 +293,10 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     builder.setInsertionPointAfterValue(gradient);
     Formula f(builder, gradient.getLoc());
     const RankedTensorType type = shardType(tensorType(gradient), static_cast<int64_t>(devices()));
-    if (reduce && !clipFactor)
+    const bool needsSum = clipFactor || scaling; // whether all are finite is asked of whole sums
+    if (reduce && !needsSum)
       return f.build<ReduceScatterOp>(type, reduce.getX(), devices()).getY();
-    if (scaled && isScalar(scaled->getOperand(1)) && !clipFactor) {
+    if (scaled && isScalar(scaled->getOperand(1)) && !needsSum) {
       Value shard = shardOf(builder, scaled->getOperand(0));
       builder.setInsertionPointAfterValue(gradient);
       return f.mul(shard, scaled->getOperand(1));

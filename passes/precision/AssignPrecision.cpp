@@ -13,6 +13,7 @@
 // fused kernels compute on in f32. There a value that ops of both kinds read exists in f32 and in 16
 // bits, here in 16 bits only. O(operands).
 #include "ir/Graphs.h"
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowShapeOps.h"
 #include "passes/precision/Passes.h"
@@ -107,12 +108,12 @@ private:
   }
 
   /// Updates and returned values are in f32, and so is what reaches them element by element: sums
-  /// and scaled sums of gradients.
+  /// and scaled sums of gradients, also those over ranks.
   bool needsWide(OpOperand &use) const {
     Operation *op = use.getOwner();
     if (op->hasTrait<OpTrait::IsTerminator>())
       return roleOf(graph) != Role::Eval;
-    if (phaseOf(op) == Phase::Update)
+    if (phaseOf(op) == Phase::Update || isa<AllReduceOp, ReduceScatterOp>(op))
       return true;
     const bool handsOn = classOf(op) == PrecisionClass::Same ||
                          (isa<ElementwiseOpInterface>(op) && phaseOf(op) == Phase::Backward);

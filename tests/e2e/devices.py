@@ -99,6 +99,19 @@ def compare(runs: Runs, name: str, model: Path, data: Path, ranks: int, batch: i
     print(f"{name}: {ranks} ranks, {STEPS} steps: the bits of {ranks} batches; state {many['persistent_bytes']:,} -> {shards['persistent_bytes']:,} in shards")
 
 
+def compare_in_16_bits(runs: Runs, model: Path, data: Path) -> None:
+    """The loss scale follows from the gradients of all ranks: one sample overflows in fp16, on one of them."""
+    compare(runs, "mlp_bf16", model, data, 2, 128, "--optimizer=adamw:lr=1e-2", "--precision=bf16")
+    large = runs.work / "large.npz"
+    arrays = dict(np.load(data))
+    arrays["x_train"][300] = 6e4
+    np.savez(large, **arrays)
+    for kind in ("dynamic", "delayed"):
+        compare(runs, f"mlp_{kind}", model, large, 2, 128, "--optimizer=adamw:lr=1e-2", "--precision=fp16", f"--loss-scale={kind}")
+        rows = list(csv.DictReader((runs.work / f"mlp_{kind}_shards.csv").read_text().splitlines()))
+        check(0 < int(rows[-1]["skipped"]) < STEPS / 2, f"{kind}: {rows[-1]} of {STEPS} steps")
+
+
 def check_resume(runs: Runs, data: Path) -> None:
     """Half of the steps, and the rest by other processes with as many samples a step: each with its state whole or in shards."""
     half, whole = runs.work / "half.safetensors", tensors(runs.work / "mlp_many.safetensors")
@@ -134,7 +147,7 @@ def check_budget(runs: Runs, model: Path) -> None:
         check(plan["arena_bytes"] <= budget and ("gathers" in plan["graphs"][0]["reductions"]) == some, f"auto within {budget}: {plan['notes']}")
     text = run(*words, f"--memory-budget={(whole + shards) // 2}", code=2)
     check("on each of 4 devices, which fits: --shard-state=optimizer" in text, f"no shards among the remedies: {text}")
-    check("--offload" not in text and "--precision" not in text and "--accumulate" not in text, f"remedies that --devices refuses: {text}")
+    check("--offload" not in text and "--accumulate" not in text, f"remedies that --devices refuses: {text}")
     print(f"shards within a budget: {whole:,} -> {shards:,}")
 
 
@@ -172,7 +185,7 @@ def check_refusals(runs: Runs, model: Path, data: Path) -> None:
     check(text.count("none.npz") == 1, f"no data, told by one rank: {text}")
     text = runs.compile("refused", model, "--batch=8", "--shard-state=optimizer", code=1)
     check("--shard-state" in text and "--devices=N" in text, f"shards of one device: {text}")
-    for flags in (["--accumulate=2"], ["--target=cuda:h100"], ["--precision=bf16"], ["--profile=run"]):
+    for flags in (["--accumulate=2"], ["--target=cuda:h100"], ["--profile=run"]):
         text = runs.compile("refused", model, "--batch=8", "--devices=2", *flags, code=1)
         check("--devices" in text and flags[0].split("=")[0] in text, f"{flags}: {text}")
 
@@ -305,6 +318,8 @@ def main() -> None:
     np.savez(data, x_train=rng.standard_normal((1100, 64), dtype=np.float32), y_train=rng.integers(0, 2, 1100),
         x_test=rng.standard_normal((40, 64), dtype=np.float32), y_test=rng.integers(0, 2, 40))  # fmt: skip
     compare(runs, "mlp", mlp, data, 2, 128, "--optimizer=adamw:lr=1e-2")
+    if args.mpi == "openmpi":
+        compare_in_16_bits(runs, mlp, data)
     if args.mpi == "openmpi":
         compare(runs, "mlp4", mlp, data, 4, 64, "--optimizer=sgd:lr=0.1,momentum=0.9", "--clip-norm=0.5")
         compare(runs, "cnn", images, digits, 2, 8, "--optimizer=adamw:lr=1e-3")
