@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/Chip.h"
 #include "codegen/cuda/CudaBackend.h"
+#include "codegen/cuda/Link.h"
 #include "codegen/cuda/Passes.h"
 #include "codegen/host/HostBackend.h"
 #include "codegen/kernels/Passes.h"
@@ -24,6 +25,8 @@ struct TargetEntry {
   std::string (*whyNot)(Feature);                           ///< empty: it has the feature
   /// As whyNotMeasuredOn, of these devices; null: the compiler measures its kernels itself.
   std::string (*whyNotMeasuredOn)(const std::string &devices, const std::string &measured);
+  HostLink (*requireLink)(const std::string &devices,
+                          const std::string &named); ///< null without Feature::HostMemory
   std::unique_ptr<Backend> (*create)(const BackendOptions &);
   void (*registerDialects)(
       mlir::DialectRegistry &); ///< of its own, as its passes; null: it has none
@@ -32,12 +35,12 @@ struct TargetEntry {
 
 /// Every target, in the order in which errors list them.
 constexpr TargetEntry kTargets[] = {
-    {"host", "cpu", "host", nullptr, nullptr, "cpu", host::whyNot, nullptr, host::createHostBackend,
-     nullptr, nullptr},
+    {"host", "cpu", "host", nullptr, nullptr, "cpu", host::whyNot, nullptr, nullptr,
+     host::createHostBackend, nullptr, nullptr},
     {"cuda", "cuda", "cuda:GPU", cuda::chipNames,
      [](const std::string &names) { return cuda::namesOf(cuda::requireChips(names)); }, "cuda",
-     cuda::whyNot, cuda::whyNotMeasuredOn, cuda::createCudaBackend, cuda::registerDialects,
-     cuda::registerPasses},
+     cuda::whyNot, cuda::whyNotMeasuredOn, cuda::requireLink, cuda::createCudaBackend,
+     cuda::registerDialects, cuda::registerPasses},
 };
 
 /// The entry, and the device that follows a colon. A device's name alone says which target it is of.
@@ -80,6 +83,13 @@ bool programsMeasure(const std::string &target) {
 std::string whyNotMeasuredOn(const std::string &target, const std::string &device) {
   const auto [entry, devices] = find(target);
   return entry.whyNotMeasuredOn(devices, device);
+}
+
+HostLink requireHostLink(const std::string &target, const std::string &named) {
+  const auto [entry, device] = find(target);
+  if (!entry.requireLink)
+    throw Error::internal("a target without memory of a host is asked for its link");
+  return entry.requireLink(device, named);
 }
 
 std::string torchDevice(const std::string &target) { return find(target).first.torchDevice; }

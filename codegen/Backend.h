@@ -110,10 +110,11 @@ enum class LibraryEpilogues : uint8_t { None, Bias, All };
 
 /// What programs of one target can have and those of another cannot.
 enum class Feature : uint8_t {
-  SlowMemory, ///< buffers travel to a folder and back: --offload
-  Epilogues,  ///< of library calls there is more than one kind: --epilogues
-  Tf32,       ///< products of f32 values may be cut to TF32: --tf32
-  Ranks,      ///< programs of several processes add up over them: --devices
+  FolderMemory, ///< buffers travel to a folder and back: --offload=FOLDER
+  HostMemory, ///< buffers travel to memory of the host that is not the arena's, and back: --offload=host
+  Epilogues, ///< of library calls there is more than one kind: --epilogues
+  Tf32,      ///< products of f32 values may be cut to TF32: --tf32
+  Ranks,     ///< programs of several processes add up over them: --devices
 };
 
 /// The target of a program where nobody names one.
@@ -136,6 +137,18 @@ std::string requireTarget(const std::string &name);
 /// Why programs for `target` cannot have `feature`, as a sentence without its period; empty where they can. Makes no backend, so
 /// that flags are refused before anything is asked of a device. Throws as requireTarget.
 std::string whyNot(const std::string &target, Feature feature);
+
+/// How a device reaches the memory of its host.
+struct HostLink {
+  std::string name;              ///< "pcie5"
+  double gigabytesPerSecond = 0; ///< each way, with the other way busy
+  double microseconds = 0;       ///< of each copy beside its bytes
+  std::string source;            ///< where the figures come from
+};
+
+/// The link of a target that has Feature::HostMemory: `named` as --link has it; empty: as its chips' files say. Throws
+/// Error(BadInput) listing the known ones, where nothing is named and none is known, and as requireTarget.
+HostLink requireHostLink(const std::string &target, const std::string &named);
 
 /// The device of `target` as PyTorch names it: "cpu", "cuda". Throws as requireTarget.
 std::string torchDevice(const std::string &target);

@@ -56,7 +56,7 @@ void writeProgram(CompiledPlan &compiled, const CompileOptions &options, bool fi
     program.outputActivation = parseOutputActivation(activation.str());
   program.optimizer = options.optimizer;
   program.plan = compiled.plan;
-  if (program.slowBytes > 0)
+  if (program.slowBytes > 0 && !options.offload.isOfHost())
     program.slowFolder = std::filesystem::absolute(options.offload.folder).string();
 
   timer.start("machine code");

@@ -267,15 +267,32 @@ Bytes leastWithCopies(const schedule::Problem &problem, const Plan &plan) {
   return least;
 }
 
+/// How slow memory is spoken of.
+struct SlowWords {
+  const char *flag, *place, *preposition;
+};
+
+/// That of the target, if it has one.
+std::optional<SlowWords> slowWordsOf(const CompileOptions &options) {
+  if (options.devices > 1)
+    return std::nullopt;
+  if (whyNot(options.target, Feature::FolderMemory).empty())
+    return SlowWords{"--offload=FOLDER", "a disk", "on"};
+  if (whyNot(options.target, Feature::HostMemory).empty())
+    return SlowWords{"--offload=host", "memory of the host", "in"};
+  return std::nullopt;
+}
+
 /// Slow memory for values, priced by the bound alone: a plan with it would take a measured disk and as long as this one took. Nothing
 /// where it gains less than a hundredth.
-std::optional<Remedy> valuesInSlowMemory(BudgetPlanner &planner, const Plan &plan, Bytes budget) {
+std::optional<Remedy> valuesInSlowMemory(BudgetPlanner &planner, const Plan &plan, Bytes budget,
+                                         const SlowWords &words) {
   const Bytes least = leastWithCopies(planner.problem(), plan), gain = plan.arenaBytes - least;
   if (gain * 100 < plan.arenaBytes)
     return std::nullopt;
   return Remedy{
       gain,
-      absl::StrCat("values that travel to a disk and back: --offload=FOLDER (",
+      absl::StrCat("values that travel to ", words.place, " and back: ", words.flag, " (",
                    planner.placesJoinsAnew()
                        ? "an estimate, since joins are placed anew: such plans take about "
                        : "at most: the bound of such plans is ",
@@ -285,7 +302,7 @@ std::optional<Remedy> valuesInSlowMemory(BudgetPlanner &planner, const Plan &pla
 }
 
 /// Slow memory for state: all that may lie there but the largest tensor, which is in the arena while it is used.
-std::optional<Remedy> stateInSlowMemory(const Plan &plan) {
+std::optional<Remedy> stateInSlowMemory(const Plan &plan, const SlowWords &words) {
   Bytes all = 0, largest = 0;
   std::set<std::string> known; // of several graphs
   for (const GraphPlan &graph : plan.graphs)
@@ -301,8 +318,9 @@ std::optional<Remedy> stateInSlowMemory(const Plan &plan) {
   if ((all - largest) * 100 < plan.arenaBytes)
     return std::nullopt;
   return Remedy{all - largest,
-                "the optimizer's state and frozen weights on a disk: --offload=FOLDER "
-                "--offload-state=all (all but the largest tensor; the rest is planned anew)",
+                absl::StrCat("the optimizer's state and frozen weights ", words.preposition, " ",
+                             words.place, ": ", words.flag, " --offload-state=all (all but the ",
+                             "largest tensor; the rest is planned anew)"),
                 Changes::Nothing};
 }
 
@@ -321,13 +339,12 @@ std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &pla
   if (std::optional<Remedy> narrow = sixteenBits(plan);
       narrow && options.precision == Precision::F32)
     list.push_back(std::move(*narrow));
-  const bool hasSlowMemory =
-      whyNot(options.target, Feature::SlowMemory).empty() && options.devices == 1;
-  if (hasSlowMemory && !options.offload.isAsked())
-    if (auto values = valuesInSlowMemory(step.planner(), plan, budget))
+  const std::optional<SlowWords> slow = slowWordsOf(options);
+  if (slow && !options.offload.isAsked())
+    if (auto values = valuesInSlowMemory(step.planner(), plan, budget, *slow))
       list.push_back(std::move(*values));
-  if (hasSlowMemory && options.offload.statePercent == 0)
-    if (auto state = stateInSlowMemory(plan))
+  if (slow && options.offload.statePercent == 0)
+    if (auto state = stateInSlowMemory(plan, *slow))
       list.push_back(std::move(*state));
   if (inF32 && *inF32 < plan.arenaBytes)
     list.push_back({plan.arenaBytes - *inF32,

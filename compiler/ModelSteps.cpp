@@ -59,6 +59,8 @@ BudgetOptions withRefusedPath(BudgetOptions planning, const CompileOptions &opti
 } // namespace
 
 Bytes outsideOfCopies(ModuleOp placed, const CompileOptions &options) {
+  if (options.offload.isOfHost())
+    return 0; // copies of a GPU take no memory of it
   Bytes bytes = 0, stateBytes = 0;
   int64_t copies = 0;
   llvm::StringSet<> states; // by name: of several graphs
@@ -97,7 +99,8 @@ StepQuestion questionOf(MLIRContext &context, const CompileOptions &options) {
   StepQuestion question;
   question.asked = askedVariant(context, options);
   question.budget = options.memoryBudget;
-  if (options.offload.isAsked() && !options.memoryBudget)
+  const SlowPlace place = options.offload.place;
+  if (options.offload.isAsked() && place != SlowPlace::Auto && !options.memoryBudget)
     throw Error::badInput("--offload: without a budget nothing travels; give --memory-budget");
   question.allowance = allowanceOf(options);
   question.inSegments = options.inSegments;

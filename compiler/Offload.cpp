@@ -1,16 +1,17 @@
 #include "compiler/Offload.h"
 
-#include "codegen/Backend.h"
 #include "runtime/base/CopyPace.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/MemoryFlag.h"
 #include "runtime/format/SlowCopies.h"
 #include "runtime/slow/MeasureFolder.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 namespace stow {
@@ -43,6 +44,16 @@ SlowMemory statedBy(const CopySpeed &speed) {
   slow.in = linkOf(speed.inGigabytes, latency);
   return slow;
 }
+
+SlowMemory over(const HostLink &link) {
+  SlowMemory slow;
+  slow.out = slow.in = linkOf(link.gigabytesPerSecond, link.microseconds);
+  return slow;
+}
+
+/// More than a plan can need, and whole blocks.
+constexpr Bytes kUnlimited =
+    std::numeric_limits<Bytes>::max() / 4 / kSlowAlignment * kSlowAlignment;
 
 /// What the folder does.
 SlowMemory measured(const std::string &folder) {
@@ -79,11 +90,18 @@ Bytes freeIn(const std::string &folder) {
 } // namespace
 
 void addOffloadFlags(CommandLine &line, OffloadOptions &options) {
-  line.value("offload", "none|FOLDER",
-             "where activations may travel that do not fit --memory-budget, instead of being "
-             "computed again: a "
-             "folder on a disk (default: none)",
-             [&](const std::string &text) { options.folder = text == "none" ? "" : text; });
+  line.value(
+      "offload", "none|host|auto|FOLDER",
+      "where activations may travel that do not fit --memory-budget, instead of being "
+      "computed again: a folder on a disk; on GPUs host, pinned memory of the host, or auto, "
+      "the same for state, too, as far as the budget needs it (default: none)",
+      [&](const std::string &text) {
+        options.place = text == "none"   ? SlowPlace::None
+                        : text == "host" ? SlowPlace::Host
+                        : text == "auto" ? SlowPlace::Auto
+                                         : SlowPlace::Folder;
+        options.folder = options.place == SlowPlace::Folder ? text : "";
+      });
   line.value("offload-state", "none|optimizer|frozen|all|auto",
              "what lies in --offload from step to step: what the optimizer keeps, fetched for its "
              "update and sent back; frozen weights, fetched where they are read; both; auto: as "
@@ -93,6 +111,7 @@ void addOffloadFlags(CommandLine &line, OffloadOptions &options) {
                if (!isKind && text != "none" && text != "auto")
                  throw Error::badInput("--offload-state=" + text +
                                        ": expected none, optimizer, frozen, all or auto");
+               options.isStateAsked = true;
                options.stateKinds = isKind ? text : "all";
                options.statePercent = text == "none" ? std::optional<int64_t>(0)
                                       : isKind       ? std::optional<int64_t>(100)
@@ -107,20 +126,76 @@ void addOffloadFlags(CommandLine &line, OffloadOptions &options) {
              [&](const std::string &text) {
                options.capacity = parseMemoryBytes("offload-capacity", text);
              });
+  line.value(
+      "host-memory", "BYTES",
+      "most pinned memory of the host that --offload=host or auto may take (default: as much "
+      "as the plan needs, which it states)",
+      [&](const std::string &text) { options.hostMemory = parseMemoryBytes("host-memory", text); });
+  line.value(
+      "link", "pcie4|pcie5|nvlink-c2c|GB/S",
+      "how --offload=host or auto reaches it: a kind of link, or gigabytes a second each way "
+      "(default: that of the target's data sheet)",
+      [&](const std::string &text) { options.linkName = text; });
 }
 
-void checkOffload(const OffloadOptions &options, const std::string &target, bool isRun) {
-  if (!options.isAsked()) {
-    if (options.speed || options.capacity || options.statePercent != 0)
-      throw Error::badInput(std::string(options.speed      ? "--offload-bandwidth"
-                                        : options.capacity ? "--offload-capacity"
-                                                           : "--offload-state") +
-                            " is about --offload=FOLDER; give one");
+namespace {
+
+/// What is said of slow memory of another kind than --offload names, or of none.
+void refuseStray(const OffloadOptions &options) {
+  if (!options.isOfHost() && (options.hostMemory || !options.linkName.empty()))
+    throw Error::badInput(std::string(options.hostMemory ? "--host-memory" : "--link") +
+                          " is about --offload=host or auto; give one");
+  if (options.isAsked())
     return;
+  if (options.speed || options.capacity || options.isStateAsked)
+    throw Error::badInput(std::string(options.speed      ? "--offload-bandwidth"
+                                      : options.capacity ? "--offload-capacity"
+                                                         : "--offload-state") +
+                          " is about --offload=FOLDER; give one");
+}
+
+void finishHostMemory(OffloadOptions &options, const std::string &target, bool hasBudget) {
+  if (options.speed && !options.link && !options.linkName.empty())
+    throw Error::badInput("--offload-bandwidth and --link both say how fast copies are; give one "
+                          "of them");
+  if (options.capacity && options.hostMemory && options.capacity != options.hostMemory)
+    throw Error::badInput("--offload-capacity and --host-memory both limit what travels; give one "
+                          "of them");
+  if (options.hostMemory)
+    options.capacity = options.hostMemory;
+  if (!options.speed || options.link) {
+    options.link = requireHostLink(target, options.linkName);
+    options.speed = over(*options.link);
   }
-  if (const std::string why = whyNot(target, Feature::SlowMemory); !why.empty())
-    throw Error::badInput(why + "; leave it out with --target=" + target);
-  if (!options.speed || !options.capacity || isRun)
+  if (options.place == SlowPlace::Auto && !options.isStateAsked)
+    options.statePercent = hasBudget ? std::nullopt : std::optional<int64_t>(0);
+}
+
+} // namespace
+
+std::string noteOf(const OffloadOptions &options) {
+  if (!options.isOfHost())
+    return "";
+  const SlowMemory &speed = *options.speed;
+  return absl::StrCat(
+      "what travels does so to pinned memory of the host",
+      options.capacity ? absl::StrCat(" of at most ", formatBytesExact(*options.capacity)) : "",
+      absl::StrFormat(", taken to pass %.1f GB/s out and %.1f in", gigabytesPerSecond(speed.out),
+                      gigabytesPerSecond(speed.in)),
+      options.link ? absl::StrCat(" over ", options.link->name, " (", options.link->source, ")")
+                   : " as --offload-bandwidth says");
+}
+
+void finishOffload(OffloadOptions &options, const std::string &target, bool hasBudget, bool isRun) {
+  refuseStray(options);
+  if (!options.isAsked())
+    return;
+  const Feature feature = options.isOfHost() ? Feature::HostMemory : Feature::FolderMemory;
+  if (const std::string why = whyNot(target, feature); !why.empty())
+    throw Error::badInput(why);
+  if (options.isOfHost())
+    finishHostMemory(options, target, hasBudget);
+  else if (!options.speed || !options.capacity || isRun)
     freeIn(options.folder);
 }
 
@@ -131,8 +206,10 @@ std::optional<SlowMemory> slowMemoryOf(const OffloadOptions &options) {
   if (known)
     return known;
   SlowMemory slow = options.speed ? *options.speed : measured(options.folder);
-  slow.capacity = (options.capacity ? *options.capacity : freeIn(options.folder)) / kSlowAlignment *
-                  kSlowAlignment;
+  const Bytes capacity = options.capacity     ? *options.capacity
+                         : options.isOfHost() ? kUnlimited
+                                              : freeIn(options.folder);
+  slow.capacity = capacity / kSlowAlignment * kSlowAlignment;
   if (!options.speed)
     printMeasured(options.folder, slow);
   known = slow;

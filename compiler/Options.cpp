@@ -602,7 +602,8 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--save-profile writes what --profile=run measures; add --profile=run");
   if (options.threads == 0)
     options.threads = std::max(1u, std::thread::hardware_concurrency());
-  checkOffload(options.offload, options.target, options.profile == "run");
+  finishOffload(options.offload, options.target, options.memoryBudget.has_value(),
+                options.profile == "run");
 }
 
 } // namespace stow

@@ -335,10 +335,11 @@ void sendStates(ArrayRef<ModuleOp> steps, int64_t percent, const CompileOptions 
     addNote(largest, whyNothingTravels(options.offload.stateKinds));
   const std::optional<SlowMemory> slow = slowMemoryOf(options.offload);
   if (slow && needed > slow->capacity)
-    throw Error::badInput(absl::StrCat("--offload-state: the state takes ",
-                                       formatBytesExact(needed), " of slow memory, and there are ",
-                                       formatBytesExact(slow->capacity),
-                                       "; name a folder with more room, or leave it out"));
+    throw Error::badInput(absl::StrCat(
+        "--offload-state: the state takes ", formatBytesExact(needed),
+        " of slow memory, and there are ", formatBytesExact(slow->capacity),
+        options.offload.isOfHost() ? "; raise --host-memory, or leave it out"
+                                   : "; name a folder with more room, or leave it out"));
 }
 
 OwningOpRef<ModuleOp> modelOf(MLIRContext &context, const CompileOptions &options,
@@ -380,6 +381,8 @@ void finishStep(ModuleOp step, const CompileOptions &options, const Backend &bac
     numberKernels(step);
   stateOutside(step, options, backend);
   addDeviceNote(step, backend);
+  if (const std::string note = noteOf(options.offload); !note.empty())
+    addNote(step, note);
 }
 
 StepVariant variantOf(const CompileOptions &options) {

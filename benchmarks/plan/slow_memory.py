@@ -4,11 +4,11 @@
   benchmarks/plan/slow_memory.py                 all rows, a table in Markdown
   benchmarks/plan/slow_memory.py --only=Qwen     those whose name has "Qwen"
 
-Plans for GPUs have no slow memory yet. These are of the host's step, with its layouts and its way to run each op, weighed by the card's data
-sheet: ops cost what they do on an RTX 4090, copies what PCIe 4.0 lets pass. So they say what a plan can be expected to be, not what a
-card would take. Nothing is run, and no weights are loaded.
+Plans are of an RTX 4090 (--target=cuda:rtx4090), weighed by its data sheet, and by its link to the host for copies (--offload=host). Nothing
+is run, and no weights are loaded.
 
-Needs the package with PyTorch, Transformers and PEFT, and diffusers for SDXL's U-Net; STOWAGE_BINARY names the compiler.
+Needs the package with PyTorch, Transformers and PEFT, and diffusers for SDXL's U-Net, whose convolutions cuDNN plans (--cudnn); STOWAGE_BINARY
+names the compiler.
 """
 
 import argparse
@@ -24,9 +24,8 @@ import transformers as T
 from stowage._plan import format_bytes
 
 BUDGET = int(22.65 * 2**30)  # what `--card` leaves the arena of an RTX 4090's 23.65 GiB
-CARD = ["--roofline=rtx4090"]
-# PCIe 4.0 with 16 lanes lets 31.5 GB/s pass at most; four fifths of it are what copies of pinned memory get.
-HOST = ["--offload=/missing", "--offload-bandwidth=25,25,10", "--offload-capacity=64GiB"]
+CARD = ["--target=cuda:rtx4090"]
+HOST = ["--offload=host", "--host-memory=64GiB"]
 
 
 def mistral() -> Any:
@@ -63,17 +62,19 @@ def sdxl() -> torch.nn.Module:
             projection_class_embeddings_input_dim=2816))  # fmt: skip
 
 
-def sdxl_example() -> "tuple[torch.Tensor, ...]":
+def sdxl_example(images: int = 1) -> "tuple[torch.Tensor, ...]":
     with torch.device("meta"):
-        return torch.empty(1, 4, 128, 128), torch.empty(1), torch.empty(1, 77, 2048), torch.empty(1, 1280), torch.empty(1, 6)
+        return (torch.empty(images, 4, 128, 128), torch.empty(images), torch.empty(images, 77, 2048), torch.empty(images, 1280),
+                torch.empty(images, 6))  # fmt: skip
 
 
-SLOW = {"none": [], "values": HOST, "values and state": [*HOST, "--offload-state=auto"]}
+SLOW: "dict[str, list[str]]" = {"none": [], "values": HOST, "values and state": [*HOST, "--offload-state=auto"]}
 # name, how it is trained, the model and an example of its inputs, options
 ROWS = [
     ("Qwen2.5-14B", "QLoRA, 1 x 2048", qwen, lambda: (1, 2048), {"method": "qlora"}),
     ("Qwen2.5-14B", "QLoRA, 4 x 2048", qwen, lambda: (4, 2048), {"method": "qlora"}),
     ("Mistral-7B", "LoRA, 4 x 2048", mistral, lambda: (4, 2048), {"method": "lora"}),
+    ("SDXL's U-Net", "LoRA, 4 of 1024 x 1024", sdxl, lambda: sdxl_example(4), {"method": "lora", "loss": "mse"}),
     ("SDXL's U-Net", "all, 1 of 1024 x 1024", sdxl, sdxl_example, {"loss": "mse"}),
     ("Mistral-7B", "all, 1 x 2048", mistral, lambda: (1, 2048), {"method": "full"}),
 ]
@@ -110,9 +111,12 @@ def cells(plan: "stowage.Plan | str") -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="rows whose name and way to train have this")
+    parser.add_argument("--cudnn", help="the folder of cuDNN, where it lies elsewhere than usual")
     parser.add_argument("--slow", choices=SLOW, help="one use of slow memory alone")
     arguments = parser.parse_args()
     only = arguments.only
+    if arguments.cudnn:
+        CARD.append(f"--cudnn={arguments.cudnn}")
     print("| model | trained | slow memory | arena, step, more time | out, in | there at once | hidden, waited for, s | seconds a plan |\n|---|---|---|---|---|---|---|---:|")
     for name, trained, model, example, options in ROWS:
         if only not in f"{name} {trained}":

@@ -24,6 +24,8 @@ Chip parseChip(const char *name, const char *text) {
   chip.deviceJson = dumpJson(node.at("cudnn_device").value(), -1);
   chip.matmulWorkspaceBytes = node.count("matmul_workspace_bytes");
   chip.memoryBytes = node.at("cudnn_device").count("totalGlobalMem");
+  chip.link = node.text("link");
+  chip.linkSource = node.text("link_source");
   chip.desktopBytes = node.count("desktop_bytes");
   node.forEach("fixed", [&](const JsonNode &part) {
     chip.fixed.push_back({part.text("driver"), part.count("bytes"), part.text("source")});
@@ -64,6 +66,7 @@ Chip requireChip(const std::string &spelled) {
       continue;
     chip.name = chip.architecture; // figures of one chip say nothing about another
     chip.deviceJson.clear();
+    chip.link.clear(), chip.linkSource.clear();
     chip.memoryBytes = chip.desktopBytes = 0;
     chip.fixed.clear();
     return chip;

@@ -26,6 +26,8 @@ struct Chip {
   std::string deviceJson;         ///< as cuDNN describes a device; empty for an architecture
   Bytes matmulWorkspaceBytes = 0; ///< scratch that cuBLASLt may choose its kernels for
   Bytes memoryBytes = 0;          ///< as its driver reports it; 0 for an architecture
+  std::string link; ///< to its host, by the name that --link has for it; empty for an architecture
+  std::string linkSource;
   Bytes desktopBytes = 0;       ///< what a desktop takes of that, where the card usually draws one
   std::vector<FixedPart> fixed; ///< measured, newest driver first; empty: not measured
 

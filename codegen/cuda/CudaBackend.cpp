@@ -141,9 +141,11 @@ private:
 
 std::string whyNot(Feature feature) {
   switch (feature) {
-  case Feature::SlowMemory:
-    return "--offload copies with threads of the host; on GPUs it needs memory of the host that is "
-           "pinned, and streams for both directions, which the CUDA device does not have";
+  case Feature::FolderMemory:
+    return "--offload=FOLDER is for programs on the CPU; what travels from a GPU does so to memory "
+           "of the host: --offload=host";
+  case Feature::HostMemory:
+    return "";
   case Feature::Ranks:
     return "--devices adds up over processes by MPI on the host; on GPUs that takes NCCL, which "
            "the "

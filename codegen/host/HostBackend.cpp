@@ -106,9 +106,12 @@ private:
 
 std::string whyNot(Feature feature) {
   switch (feature) {
-  case Feature::SlowMemory:
+  case Feature::FolderMemory:
   case Feature::Ranks:
     return "";
+  case Feature::HostMemory:
+    return "--offload=host and auto are for GPUs; the arena of a program on the CPU is memory of "
+           "the host, and what travels does so to a folder on a disk: --offload=FOLDER";
   case Feature::Epilogues:
     return "--epilogues is about the libraries of GPUs; say --target=cuda:CHIP";
   case Feature::Tf32:

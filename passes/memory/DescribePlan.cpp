@@ -1,6 +1,7 @@
 #include "passes/memory/DescribePlan.h"
 
 #include "ir/StepGraphs.h"
+#include "ir/StowOffloadOps.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -100,6 +101,7 @@ Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
                                 : plan.alignment;
   plan.status = statusOf(plan.arenaBytes, plan.lowerBoundBytes);
   plan.withoutRecomputeBytes = plan.arenaBytes;
+  plan.slowBytes = bytesAttr(module, kSlowBytesAttr);
   plan.outsideArenaBytes = bytesAttr(module, kOutsideBytesAttr);
   if (auto note = module->getAttrOfType<StringAttr>(kOutsideNoteAttr))
     plan.outsideNote = note.str();

@@ -158,7 +158,7 @@ std::optional<DriverMemory> CudaDevice::driverMemory() const {
 }
 
 std::vector<std::string> CudaDevice::notes() const {
-  std::vector<std::string> all;
+  std::vector<std::string> all = slowCopies;
   if (!memoryOfArena->obstacle().empty())
     all.push_back("the arena was taken before code, libraries and graphs, not after them: " +
                   memoryOfArena->obstacle());
@@ -224,6 +224,7 @@ void CudaDevice::release() {
       driver.memFreeHost(block.bytes);
   }
   graphs.clear(); // with what libraries hold in the context
+  slow.reset();
   if (module)
     driver.moduleUnload(module);
   memoryOfArena.reset();
@@ -259,8 +260,10 @@ void CudaDevice::leaveBlock() {
   nextUpload = 1 - nextUpload;
 }
 
-char *CudaDevice::stage(Bytes, Bytes bytes) {
+char *CudaDevice::stage(Bytes offset, Bytes bytes) {
   enterWithArena();
+  if (isSlow(offset))
+    return slowBytesAt(offset);
   if (uploads[nextUpload].used > options.stagingBytes - bytes)
     leaveBlock();
   Block &block = uploads[nextUpload];
@@ -270,6 +273,8 @@ char *CudaDevice::stage(Bytes, Bytes bytes) {
 }
 
 void CudaDevice::commit(Bytes offset, Bytes bytes) {
+  if (isSlow(offset))
+    return; // what was staged lies there
   enterWithArena();
   Block &block = uploads[nextUpload];
   const std::optional<Bytes> room = roomFor(offset, bytes);
@@ -320,8 +325,18 @@ void CudaDevice::bringArrivals() {
   arrivals.clear();
 }
 
+/// State that lies in slow memory, once the runs before have sent theirs.
+char *CudaDevice::slowBytesAt(Bytes offset) {
+  if (!slow)
+    throw Error::internal("a transfer from or to slow memory, of which the bound program has none");
+  driver.require(driver.streamSynchronize(stream), "the commands before a transfer");
+  return slow->at(offset - slowBeginOf(arenaBytes()));
+}
+
 const char *CudaDevice::fetch(Bytes offset, Bytes bytes) {
   enterWithArena();
+  if (isSlow(offset))
+    return slowBytesAt(offset);
   bringArrivals();
   driver.require(driver.memcpyDtoHAsync(downloads.bytes, arena + static_cast<Address>(offset),
                                         static_cast<size_t>(bytes), stream),
@@ -379,11 +394,6 @@ void CudaDevice::fillInOrder(Bytes offset, Bytes bytes, uint8_t value) {
 
 void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison poison) {
   enter();
-  if (program.slowBytes > 0)
-    throw Error::badInput("buffers of this program travel to " +
-                          formatBytesExact(program.slowBytes) +
-                          " of slow memory, which this device does not have; compile the model "
-                          "again without --offload");
   if (image.deviceCode.empty())
     throw Error::badInput("this executable has no code for GPUs; compile the model with "
                           "--target=cuda:CHIP");
@@ -391,11 +401,14 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   chip = chipAtHand(program, deviceName, architectureOf(driver, device));
   module = loadKernels(driver, device, deviceName, image.deviceCode);
   rehearse();
+  if (program.slowBytes > 0)
+    slow.emplace(driver, program, options.slow, arena);
   for (const GraphProgram &graph : program.graphs) {
     BoundGraph &bound = graphs.emplace_back();
     bound.commands.reserve(graph.commands.size());
     for (const Command &command : graph.commands) {
-      bound.commands.push_back(bindCommand(command, program));
+      bound.commands.push_back(isOfCopy(command) ? bindCopy(command, graphs.size() - 1)
+                                                 : bindCommand(command, program));
       if (poison == Poison::Dying)
         bound.commands.back().dying = command.dying;
     }
@@ -411,9 +424,13 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
     for (BoundCommand &command : graph.commands)
       command.keepPlaces();
   warmUp();
-  const Bytes before = inUse();
+  Bytes before = inUse();
   memory.code = before - memory.contexts -
                 (memoryOfArena->isTaken() ? options.arenaBytes : memoryOfArena->rehearsalBytes());
+  if (slow) { // a graph's copies are between memory that is there, not between addresses alone
+    takeArena();
+    before = inUse();
+  }
   for (size_t i = 0; i < graphs.size(); ++i)
     if (!graphs[i].commands.empty())
       capture(graphs[i], nameOfCommands(program, i));
@@ -422,7 +439,9 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   takeArena();
   if (alternativesAsked() > 1)
     chooseAlgorithms(program);
-  outside.fixed = 3 * options.stagingBytes + mostReadbackBytes;
+  if (slow)
+    slowCopies = slow->slowerThanPlanned(program);
+  outside.fixed = 3 * options.stagingBytes + mostReadbackBytes + (slow ? slow->bytes() : 0);
 }
 
 /// So that commands may run before the arena is taken; where they may not, it is taken now.
@@ -591,6 +610,14 @@ void CudaDevice::BoundCommand::eachCall(const std::function<void(LibraryCall &)>
     part.eachCall(visit);
 }
 
+CudaDevice::BoundCommand CudaDevice::bindCopy(const Command &command, size_t graph) {
+  BoundCommand bound;
+  bound.name = command.name;
+  bound.copy = {graph, static_cast<size_t>(command.ints.at("copy").front()),
+                command.op != CommandOp::AwaitCopy};
+  return bound;
+}
+
 static bool isProduct(const Command &command) {
   return command.op == CommandOp::CudaMatmul || command.op == CommandOp::CudaMatmulAdd ||
          command.op == CommandOp::CudaMatmulEpilogue;
@@ -652,10 +679,14 @@ CudaDevice::BoundCommand CudaDevice::bindKernel(const Command &command, const Pr
   return bound;
 }
 
-void CudaDevice::submit(const BoundCommand &command) {
+void CudaDevice::submit(const BoundCommand &command, bool isTimed) {
   for (const BoundCommand &part : command.parts)
     submit(part);
-  if (command.call)
+  if (command.copy && command.copy->isStart)
+    slow->start(command.copy->graph, command.copy->number, stream, isTimed);
+  else if (command.copy)
+    slow->await(command.copy->graph, command.copy->number, stream, isTimed);
+  else if (command.call)
     command.call->submit(stream);
   else if (command.function)
     driver.require(driver.launchKernel(command.function, command.blocks, 1, 1, command.threads, 1,
@@ -689,8 +720,10 @@ void CudaDevice::run(size_t graph, std::span<CommandTime> times) {
   if (bound.commands.empty())
     return;
   if (!times.empty())
-    return runTimed(bound, times);
+    return runTimed(graph, times);
   driver.require(driver.graphLaunch(bound.executable, stream), "launching a step");
+  if (slow)
+    slow->addTraffic(graph);
   if (bound.roomsAreFree)
     launched = &bound;
 }
@@ -702,12 +735,13 @@ void CudaDevice::runCommand(size_t graph, size_t command) {
   driver.require(driver.streamSynchronize(stream), "running it");
 }
 
-void CudaDevice::runTimed(BoundGraph &graph, std::span<CommandTime> times) {
+void CudaDevice::runTimed(size_t number, std::span<CommandTime> times) {
+  BoundGraph &graph = graphs.at(number);
   for (size_t i = graph.marks.size(); i <= graph.commands.size(); ++i)
     driver.require(driver.eventCreate(&graph.marks.emplace_back(), 0), "making an event");
   driver.require(driver.eventRecord(graph.marks[0], stream), "recording an event");
   for (size_t i = 0; i < graph.commands.size(); ++i) {
-    submit(graph.commands[i]);
+    submit(graph.commands[i], /*isTimed=*/true);
     driver.require(driver.eventRecord(graph.marks[i + 1], stream), "recording an event");
   }
   driver.require(driver.eventSynchronize(graph.marks.back()), "the commands of a step");
@@ -717,6 +751,17 @@ void CudaDevice::runTimed(BoundGraph &graph, std::span<CommandTime> times) {
                    "timing the kernel of node '" + graph.commands[i].name + "'");
     times[i] = {1e-3 * milliseconds, 0};
   }
+  if (slow)
+    slow->addTraffic(number);
+}
+
+double CudaDevice::copySeconds(size_t graph, size_t copy) const {
+  enter();
+  return slow ? slow->seconds(graph, copy) : 0;
+}
+
+std::optional<SlowTraffic> CudaDevice::slowTraffic() const {
+  return slow ? std::optional(slow->traffic()) : std::nullopt;
 }
 
 } // namespace stow::cuda

@@ -11,6 +11,9 @@
 // uploaded to, so that calls take effect in their order. All other copies are on the first stream. The event
 // behind a run's readback is all that the host waits for: it says that the block of that run is free, too.
 //
+// What travels to slow memory does so beside the commands, on two streams more, which fork from the first and join it
+// (SlowMemory.h).
+//
 // Any thread may call, one at a time: each call makes the context that of its thread.
 //
 // bind() captures the commands of every graph and makes them executable; runs launch that. The arena is taken
@@ -19,6 +22,7 @@
 
 #include "runtime/cuda/DeviceArena.h"
 #include "runtime/cuda/LibraryCall.h"
+#include "runtime/cuda/SlowMemory.h"
 #include "runtime/cuda/Tuned.h"
 #include "runtime/device/Device.h"
 
@@ -48,6 +52,8 @@ public:
   std::optional<DriverMemory> driverMemory() const override;
   std::vector<std::string> notes() const override;
   std::string algorithms() const override { return tuned.text(); }
+  std::optional<SlowTraffic> slowTraffic() const override;
+  double copySeconds(size_t graph, size_t copy) const override;
 
 private:
   char *stage(Bytes offset, Bytes bytes) override;
@@ -57,7 +63,13 @@ private:
   void startReadback(std::span<const Readback> ranges) override;
   void finishReadback() override;
 
-  /// A call of a library, one kernel with its parameters, whose addresses the launch reads, or a sequence
+  /// The start of a copy to or from slow memory, or the wait for one.
+  struct CopyStep {
+    size_t graph = 0, number = 0;
+    bool isStart = false;
+  };
+
+  /// A call of a library, one kernel with its parameters, whose addresses the launch reads, a copy, or a sequence
   /// of these.
   struct BoundCommand {
     /// Notes where the parameters lie: to be called when the command moves no more.
@@ -67,6 +79,7 @@ private:
     std::vector<BoundCommand> parts;   ///< of a sequence
     std::unique_ptr<LibraryCall> call; ///< null: no call
     Function function = nullptr;       ///< null: no kernel
+    std::optional<CopyStep> copy;      ///< absent: no copy
     unsigned blocks = 0, threads = 0;
     std::string name; ///< the user's node
     std::vector<uint64_t> parameters;
@@ -118,14 +131,16 @@ private:
   void bindEpilogue(const Command &command, const Program &program, BoundCommand &bound);
   BoundCommand bindKernel(const Command &command, const Program &program);
   void warmUp();
-  void submit(const BoundCommand &command);
+  BoundCommand bindCopy(const Command &command, size_t graph);
+  void submit(const BoundCommand &command, bool isTimed = false);
+  char *slowBytesAt(Bytes offset);
   void fillInOrder(Bytes offset, Bytes bytes, uint8_t value);
   void capture(BoundGraph &graph, const std::string &what);
   void mark(Block &block);
   void waitFor(const Block &block, const char *what);
   void leaveBlock();
   Bytes inUse() const;
-  void runTimed(BoundGraph &graph, std::span<CommandTime> times);
+  void runTimed(size_t number, std::span<CommandTime> times);
   void reserveArena();
   void placeArena();
   void takeArena();
@@ -157,6 +172,8 @@ private:
   Module module = nullptr;
   int multiprocessors = 1;
   std::vector<BoundGraph> graphs;
+  std::optional<SlowMemory> slow;      ///< of a bound program of which something travels
+  std::vector<std::string> slowCopies; ///< sentences on those that take longer than planned
   std::vector<SplitProducts> splitProducts;
   Tuned tuned;
   std::array<Event, 2> timing = {};

@@ -212,8 +212,10 @@ struct Plan {
   std::string costSource;          ///< where these times come from: a device profile, or measured
   Bytes withoutRecomputeBytes = 0; ///< arena of the same graph with every value kept
   Bytes outsideArenaBytes = 0; ///< stated constant: libraries, code, thread stacks; 0 = not known
-  std::string outsideNote;     ///< what is outside and where the figure comes from; may be empty
-  TensorCounts tensors;        ///< of the model
+  Bytes slowBytes =
+      0; ///< of slow memory, as packed: what the run takes of a disk, or pins of the host; 0: nothing travels
+  std::string outsideNote;        ///< what is outside and where the figure comes from; may be empty
+  TensorCounts tensors;           ///< of the model
   std::vector<std::string> notes; ///< sentences on what costs memory by the user's choice
   /// The largest first, which holds what any other does; empty where there is one shape. What the plan says of a
   /// step's time is that of the first; the arena is all graphs'.

@@ -426,6 +426,8 @@ Json toJsonValue(const Plan &plan) {
   json["outside_arena_bytes"] = plan.outsideArenaBytes;
   if (!plan.outsideNote.empty())
     json["outside_note"] = plan.outsideNote;
+  if (plan.slowBytes > 0)
+    json["slow_bytes"] = plan.slowBytes;
   json["alignment"] = plan.alignment;
   if (plan.workspaceAlignment != plan.alignment)
     json["workspace_alignment"] = plan.workspaceAlignment;
@@ -499,6 +501,8 @@ Plan planFrom(const JsonNode &node) {
   plan.outsideArenaBytes = node.count("outside_arena_bytes");
   if (node.has("outside_note"))
     plan.outsideNote = node.text("outside_note");
+  if (node.has("slow_bytes"))
+    plan.slowBytes = node.count("slow_bytes");
   plan.alignment = node.count("alignment");
   plan.workspaceAlignment =
       node.has("workspace_alignment") ? node.count("workspace_alignment") : plan.alignment;

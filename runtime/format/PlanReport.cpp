@@ -170,6 +170,8 @@ std::string renderSum(const Plan &plan) {
     fact("outside the arena", plan.outsideArenaBytes, "");
   if (plan.outsideArenaBytes > 0 && !plan.outsideNote.empty())
     fact("of the process", plan.arenaBytes + plan.outsideArenaBytes, "");
+  if (plan.slowBytes > 0)
+    fact("slow memory", plan.slowBytes, "");
   std::string out = table.text("  ");
   const std::string copies = describeCopies(plan);
   out +=

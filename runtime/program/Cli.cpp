@@ -247,6 +247,14 @@ bool fetches(const Program &program, const SlowState &state) {
   });
 }
 
+/// Leaves out what a graph runs, and with it places for a next batch beside that.
+void leaveOut(GraphProgram &graph) {
+  graph.commands.clear();
+  graph.nextFrom.reset();
+  for (GraphInput &input : graph.inputs)
+    input.nextOffset.reset();
+}
+
 /// The program without what only training takes: what travels there, and state that lies in slow memory and is not fetched by the
 /// evaluation, which needs as much of slow memory as its own state reaches to.
 Program forEvaluation(Program program) {
@@ -263,7 +271,7 @@ Program forEvaluation(Program program) {
   program.slowBytes = slowBytes;
   for (GraphProgram &graph : program.graphs)
     if (graph.role != GraphRole::Eval)
-      graph.commands.clear();
+      leaveOut(graph);
   return program;
 }
 
@@ -271,7 +279,7 @@ Program forEvaluation(Program program) {
 Program withoutTraining(Program program) {
   for (GraphProgram &graph : program.graphs)
     if (graph.role != GraphRole::Eval)
-      graph.commands.clear();
+      leaveOut(graph);
   return program;
 }
 

@@ -37,7 +37,8 @@ std::string memorySummary(const Plan &plan, const Device &device) {
   const std::optional<Bytes> peak = peakResidentBytes();
   return driverMemorySummary(plan, *memory) + "\nmemory of the host: process peak " +
          (peak ? formatBytes(*peak) : "not known without /proc/self/status") + ", of it pinned " +
-         formatBytes(device.outsideMemory().fixed);
+         formatBytes(device.outsideMemory().fixed) +
+         (traffic ? "\n" + slowMemorySummary(*traffic) : "");
 }
 
 std::string slowMemorySummary(const SlowTraffic &traffic) {

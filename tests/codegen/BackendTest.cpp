@@ -12,12 +12,14 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(BackendTest, FeaturesOfTargets) {
-  EXPECT_THAT(whyNot("host", Feature::SlowMemory), IsEmpty());
+  EXPECT_THAT(whyNot("host", Feature::FolderMemory), IsEmpty());
+  EXPECT_THAT(whyNot("host", Feature::HostMemory), HasSubstr("--offload=FOLDER"));
   EXPECT_THAT(whyNot("host", Feature::Ranks), IsEmpty());
   EXPECT_THAT(whyNot("cpu", Feature::Tf32), HasSubstr("--tf32 is about GPUs"));
   EXPECT_THAT(whyNot("host", Feature::Epilogues), HasSubstr("say --target=cuda:CHIP"));
   for (const char *gpu : {"cuda:h100", "RTX 4090", "cuda:a100,h100"}) {
-    EXPECT_THAT(whyNot(gpu, Feature::SlowMemory), HasSubstr("threads of the host")) << gpu;
+    EXPECT_THAT(whyNot(gpu, Feature::FolderMemory), HasSubstr("--offload=host")) << gpu;
+    EXPECT_THAT(whyNot(gpu, Feature::HostMemory), IsEmpty()) << gpu;
     EXPECT_THAT(whyNot(gpu, Feature::Ranks), HasSubstr("NCCL")) << gpu;
     EXPECT_THAT(whyNot(gpu, Feature::Tf32), IsEmpty()) << gpu;
     EXPECT_THAT(whyNot(gpu, Feature::Epilogues), IsEmpty()) << gpu;
@@ -36,6 +38,27 @@ TEST(BackendTest, WhoseTimesAPlanTakes) {
   EXPECT_EQ(whyNotMeasuredOn("cuda:h200", h100),
             "was measured on NVIDIA H100 80GB HBM3, driver 13.0, and the plan is for cuda:h200");
   EXPECT_THAT(whyNotMeasuredOn("cuda:sm_80", h100), HasSubstr("for cuda:sm_80"));
+}
+
+TEST(BackendTest, LinksToTheHost) {
+  // 64 GB/s each way, of which 128 bits in 130 and 256 bytes in 280 are bytes of a copy.
+  EXPECT_NEAR(requireHostLink("cuda:h100", "").gigabytesPerSecond, 57.6, 0.1);
+  EXPECT_EQ(requireHostLink("cuda:h100", "").name, "pcie5");
+  EXPECT_EQ(requireHostLink("cuda:h100,a100", "").name, "pcie4") << "the slowest";
+  EXPECT_EQ(requireHostLink("cuda:h100", "nvlink-c2c").gigabytesPerSecond, 450);
+  EXPECT_EQ(requireHostLink("cuda:sm_90", "12.5").gigabytesPerSecond, 12.5);
+  EXPECT_GT(requireHostLink("cuda:sm_90", "12.5").microseconds, 0);
+  auto refusal = [](const char *target, const char *named) {
+    try {
+      requireHostLink(target, named);
+    } catch (const Error &error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal("cuda:sm_90", ""), HasSubstr("say --link=pcie4"));
+  EXPECT_THAT(refusal("cuda:h100", "pcie6"), HasSubstr("pcie4, pcie5, nvlink-c2c"));
+  EXPECT_THAT(refusal("cuda:h100", "0"), HasSubstr("from 0.001"));
 }
 
 TEST(BackendTest, DevicesAsPyTorchNamesThem) {

@@ -307,7 +307,7 @@ def check_refusals(args: argparse.Namespace) -> None:
 
     said = refused(f"--offload={args.work}")
     check("without a budget nothing travels" in said and "as measured now" not in said, f"a budget is asked for, before the folder is measured: {said}")
-    check("--offload copies with threads of the host" in refused(*travel, "--memory-budget=1MiB", "--target=cuda:h100"), "GPUs are refused")
+    check("--offload=FOLDER is for programs on the CPU" in refused(*travel, "--memory-budget=1MiB", "--target=cuda:h100"), "GPUs are refused")
     check("--offload-capacity is about --offload=FOLDER" in refused("--offload-capacity=1GiB", "--memory-budget=1MiB"), "a folder is asked for")
     check("--offload-bandwidth: expected gigabytes a second" in refused(f"--offload={args.work}", "--offload-bandwidth=0", "--memory-budget=1MiB"),
           "a bandwidth of zero is refused")  # fmt: skip

@@ -357,6 +357,54 @@ TEST_P(StandInCopies, RacesOfCopiesAreErrors) {
   EXPECT_THAT(lastError(), HasSubstr("touch the same bytes, and nothing orders the two"));
 }
 
+/// A graph that copies array 0 to the host on a second stream while it counts in `target`, and writes array 0 behind the
+/// copy, or whenever.
+class StandInForkedCopies : public StandInCopies {
+protected:
+  CUresult run(size_t target, Waits waits) {
+    CUevent fork, join;
+    CUgraph graph;
+    for (CUevent *event : {&fork, &join})
+      if (CU(cuEventCreate)(event, CU_EVENT_DISABLE_TIMING))
+        return CUDA_ERROR_UNKNOWN;
+    if (CU(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) ||
+        launch(stream, 0, 0, 1) || CU(cuEventRecord)(fork, stream) ||
+        CU(cuStreamWaitEvent)(other, fork, 0) ||
+        CU(cuMemcpyDtoHAsync)(pinned, array(0), kCount * sizeof(uint32_t), other) ||
+        CU(cuEventRecord)(join, other) || launch(stream, target, target, 1) ||
+        (waits == Waits::ForTheEvent && CU(cuStreamWaitEvent)(stream, join, 0)) ||
+        launch(stream, 0, 0, 10) || CU(cuStreamWaitEvent)(stream, join, 0) ||
+        launch(stream, 1, 1, 1) || CU(cuStreamEndCapture)(stream, &graph) ||
+        CU(cuGraphInstantiate)(&exec, graph, 0) || CU(cuGraphLaunch)(exec, stream))
+      return CUDA_ERROR_UNKNOWN;
+    return CU(cuStreamSynchronize)(stream);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Orders, StandInForkedCopies, testing::Values(0, 1, 2, 3));
+
+TEST_P(StandInForkedCopies, InsideOfAGraph) {
+  start();
+  STANDIN(standinSetOrder)(GetParam());
+  for (uint32_t runs = 1; runs <= 3; ++runs) {
+    OK(run(2, Waits::ForTheEvent));
+    EXPECT_EQ(pinned[0], 11 * (runs - 1) + 1) << "before what is written behind the copy";
+    EXPECT_EQ(value(0), 11 * runs);
+    EXPECT_EQ(value(2), runs);
+  }
+}
+
+TEST_P(StandInForkedCopies, WritesOfWhatACopyReadsAreRaces) {
+  start();
+  STANDIN(standinSetOrder)(GetParam());
+  EXPECT_EQ(run(2, Waits::ForNothing), CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_THAT(lastError(), AllOf(HasSubstr("race: write of 4 bytes"),
+                                 HasSubstr("reads, and nothing orders the two")));
+  SetUp();
+  start();
+  EXPECT_EQ(run(0, Waits::ForTheEvent), CUDA_ERROR_LAUNCH_FAILED) << "beside the copy";
+  EXPECT_THAT(lastError(), HasSubstr("race: write of 4 bytes"));
+}
+
 TEST_F(StandIn, EventsAreExternalInsideOfCapturesOnly) {
   start();
   CUevent event;

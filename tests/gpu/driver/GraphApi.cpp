@@ -43,6 +43,7 @@ void endCapture(Driver &driver, CUstream stream, CUgraph *graph) {
           CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   require(joined, "work of a forked stream was not waited for by the first",
           CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  capture->graph->lanes = capture->streams.size();
   *graph = capture->graph.release();
   driver.graphs.insert(*graph);
   driver.counters.captures++;
@@ -64,6 +65,8 @@ void instantiate(Driver &driver, CUgraphExec *exec, CUgraph graph) {
   *exec = new CUgraphExec_st;
   for (auto &node : graph->nodes)
     (*exec)->nodes.push_back(*node);
+  for (size_t lane = 1; lane < graph->lanes; ++lane)
+    (*exec)->streams.push_back(driver.newStreamNumber());
   driver.graphExecs.insert(*exec);
   driver.counters.instantiations++;
 }
@@ -87,24 +90,30 @@ void launch(Driver &driver, CUgraphExec exec, CUstream stream) {
     command->run = node.run;
     command->serial = begin->serial + commands.size();
     command->after = {begin};
-    driver.number(*command, stream, commands.empty() ? begin->clock : commands.back()->clock);
     if (node.records) {
       require(driver.events.count(node.records),
               "the graph records an event that does not exist any more", CUDA_ERROR_INVALID_HANDLE);
       node.records->command = command;
     }
+    Clock clock = begin->clock;
     for (size_t earlier : node.after) {
       command->after.push_back(commands.at(earlier));
+      joinClock(clock, commands[earlier]->clock);
       isLast[earlier] = false;
     }
+    driver.number(*command, node.lane == 0 ? stream->number : exec->streams.at(node.lane - 1),
+                  std::move(clock));
+    command->reads = node.reads, command->writes = node.writes;
+    if (!node.reads.empty() || !node.writes.empty())
+      driver.noteCopy(command);
     commands.push_back(command);
   }
   std::vector<CommandPtr> ends;
   for (size_t i = 0; i < commands.size(); ++i)
     if (isLast[i])
       ends.push_back(commands[i]);
-  if (!commands.empty())
-    joinClock(stream->clock, commands.back()->clock);
+  for (const CommandPtr &end : ends)
+    joinClock(stream->clock, end->clock);
   exec->last = driver.append(stream, nullptr, ends);
 }
 
@@ -118,7 +127,7 @@ CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
     require(!stream->capture, "the stream is captured already", CUDA_ERROR_ILLEGAL_STATE);
     auto capture = std::make_shared<Capture>();
     capture->origin = stream, capture->mode = mode;
-    capture->streams.insert(stream);
+    capture->streams.push_back(stream);
     stream->capture = capture;
     stream->capturedAfter.clear();
     driver.captures.push_back(capture);

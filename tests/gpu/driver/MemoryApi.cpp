@@ -59,6 +59,11 @@ void noteCopy(Driver &driver, CUdeviceptr device, const void *host, size_t bytes
       " pinned=", isPinned(driver, host) ? 1 : 0, " stream=", driver.requireStream(stream)->number);
 }
 
+std::vector<Range> hostRange(const void *memory, size_t bytes) {
+  const auto begin = reinterpret_cast<uint64_t>(memory);
+  return {{begin, begin + bytes, ""}};
+}
+
 void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CUstream stream,
               bool wait) {
   require(from || bytes == 0, "a copy from nowhere");
@@ -68,7 +73,7 @@ void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CU
              [=, &driver] {
                copy(driver, deviceBytes(driver, to, bytes, "the target of a copy"), from, bytes);
              },
-             wait || !isPinned(driver, from), {},
+             wait || !isPinned(driver, from), hostRange(from, bytes),
              {{to, to + bytes, ""}}); // pageable memory is read before the call returns
 }
 
@@ -78,11 +83,12 @@ void toHost(Driver &driver, void *to, CUdeviceptr from, size_t bytes, CUstream s
   require(!bytes || !driver.memory->find(from)->isAliased,
           "a copy to the host of memory that is at several addresses");
   noteCopy(driver, from, to, bytes, stream);
-  submitCopy(driver, stream,
-             [=, &driver] {
-               copy(driver, to, deviceBytes(driver, from, bytes, "the source of a copy"), bytes);
-             },
-             wait || !isPinned(driver, to), {{from, from + bytes, ""}}, {});
+  submitCopy(
+      driver, stream,
+      [=, &driver] {
+        copy(driver, to, deviceBytes(driver, from, bytes, "the source of a copy"), bytes);
+      },
+      wait || !isPinned(driver, to), {{from, from + bytes, ""}}, hostRange(to, bytes));
 }
 
 void inside(Driver &driver, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
@@ -104,6 +110,10 @@ void set(Driver &driver, CUdeviceptr to, T value, size_t count, CUstream stream)
   deviceBytes(driver, to, count * sizeof(T), "the target of a memset");
   driver.submit(driver.requireStream(stream), CU_GRAPH_NODE_TYPE_MEMSET, [=, &driver] {
     uint8_t *bytes = deviceBytes(driver, to, count * sizeof(T), "the target of a memset");
+    if (const std::string other = driver.keptBy(to, count * sizeof(T)); !other.empty())
+      throw Fault(Fault::Kind::Race,
+                  concat("race: a memset of ", count * sizeof(T), " bytes writes bytes that ",
+                         other, " reads, and nothing orders the two"));
     for (size_t i = 0; i < count; ++i)
       memcpy(bytes + i * sizeof(T), &value, sizeof(T));
     driver.counters.sets++;

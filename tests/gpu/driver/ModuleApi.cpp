@@ -249,7 +249,7 @@ void runKernel(Driver &driver, Launch launch) {
   if (CUresult result = driver.injected("kernel"))
     throw Refusal{result, "kernel " + launch.kernel->name + " was asked to fail by the test"};
   launch.checks.races |= driver.checkRaces;
-  launch.checks.busy = driver.busyBytes();
+  launch.checks.busy = driver.busyBytes(), launch.checks.kept = driver.keptBytes();
   launch.threads = driver.threads;
   launch.multiprocessors = static_cast<uint32_t>(driver.chip.multiprocessors);
   launch.print = [](const std::string &text) { fputs(text.c_str(), stdout); };

@@ -50,7 +50,7 @@ void Driver::forgetObjects() {
 void Driver::reset() {
   std::lock_guard guard(lock);
   forgetObjects();
-  busy.clear();
+  busy.clear(), kept.clear();
   injections.clear(), ptxOfCubin.clear();
   initialized = inHostFunction = checkRaces = false;
   sticky = CUDA_SUCCESS;
@@ -236,7 +236,7 @@ CommandPtr Driver::append(CUstream stream, std::function<void()> run,
   } else if (!(stream->flags & CU_STREAM_NON_BLOCKING)) {
     add(first->tail), joinClock(stream->clock, first->clock);
   }
-  number(*command, stream, stream->clock);
+  number(*command, stream->number, stream->clock);
   stream->clock = command->clock;
   stream->tail = command;
   return command;
@@ -256,23 +256,33 @@ static bool areOrdered(const Command &a, const Command &b) {
   return countIn(b.clock, a.stream) >= a.count || countIn(a.clock, b.stream) >= b.count;
 }
 
-void Driver::number(Command &command, CUstream stream, Clock clock) {
+void Driver::number(Command &command, size_t stream, Clock clock) {
   joinClock(clock, known);
-  command.stream = stream->number;
-  counts.resize(std::max<size_t>(counts.size(), stream->number + 1));
-  clock.resize(std::max<size_t>(clock.size(), stream->number + 1));
-  command.count = clock[stream->number] = ++counts[stream->number];
+  command.stream = stream;
+  counts.resize(std::max(counts.size(), stream + 1));
+  clock.resize(std::max(clock.size(), stream + 1));
+  command.count = clock[stream] = ++counts[stream];
   command.clock = std::move(clock);
 }
 
 void Driver::noteCopy(CUstream stream, std::vector<Range> reads, std::vector<Range> writes) {
-  constexpr size_t kMostCopies = 64; // of many steps
-  if (stream->capture)
+  if (stream->capture) {
+    CUgraphNode_st &node = *stream->capture->graph->nodes.back();
+    node.reads = std::move(reads), node.writes = std::move(writes);
     return;
+  }
   stream->tail->reads = std::move(reads), stream->tail->writes = std::move(writes);
-  copies.push_back(stream->tail);
-  if (copies.size() > kMostCopies)
-    copies.erase(copies.begin());
+  noteCopy(stream->tail);
+}
+
+/// What the host has waited for comes before all that is submitted from now on.
+void Driver::noteCopy(const CommandPtr &copy) {
+  constexpr size_t kMostCopies = 64; // without looking which are of use
+  if (copies.size() >= kMostCopies)
+    std::erase_if(copies, [&](const CommandPtr &old) {
+      return old->done && countIn(known, old->stream) >= old->count;
+    });
+  copies.push_back(copy);
 }
 
 static bool doMeet(const std::vector<Range> &a, const std::vector<Range> &b) {
@@ -284,7 +294,7 @@ static bool doMeet(const std::vector<Range> &a, const std::vector<Range> &b) {
 
 /// Before a command runs: what copies write that nothing orders with it, done or not, is not for it to touch.
 void Driver::keepOffCopies(const Command &command) {
-  busy.clear();
+  busy.clear(), kept.clear();
   for (const CommandPtr &copy : copies) {
     if (areOrdered(*copy, command))
       continue;
@@ -294,18 +304,27 @@ void Driver::keepOffCopies(const Command &command) {
       throw Fault(Fault::Kind::Race,
                   concat("race: copy ", command.count, " of stream ", command.stream, " and ", name,
                          " touch the same bytes, and nothing orders the two"));
-    for (Range range : copy->writes) {
-      range.name = name;
-      busy.push_back(std::move(range));
-    }
+    for (const auto &[ranges, off] : {std::pair(&copy->writes, &busy), {&copy->reads, &kept}})
+      for (Range range : *ranges) {
+        range.name = name;
+        off->push_back(std::move(range));
+      }
   }
 }
 
-std::string Driver::busyWith(uint64_t address, uint64_t bytes) const {
-  for (const Range &range : busy)
+static std::string nameOfMet(const std::vector<Range> &ranges, uint64_t address, uint64_t bytes) {
+  for (const Range &range : ranges)
     if (address < range.end && range.begin < address + bytes)
       return range.name;
   return "";
+}
+
+std::string Driver::busyWith(uint64_t address, uint64_t bytes) const {
+  return nameOfMet(busy, address, bytes);
+}
+
+std::string Driver::keptBy(uint64_t address, uint64_t bytes) const {
+  return nameOfMet(kept, address, bytes);
 }
 
 void Driver::submit(CUstream stream, CUgraphNodeType type, std::function<void()> run,
@@ -320,6 +339,8 @@ void Driver::submit(CUstream stream, CUgraphNodeType type, std::function<void()>
   auto node = std::make_unique<CUgraphNode_st>();
   node->type = type, node->run = std::move(run), node->after = stream->capturedAfter;
   node->records = records;
+  node->lane =
+      static_cast<size_t>(std::ranges::find(capture.streams, stream) - capture.streams.begin());
   stream->capturedAfter = {capture.graph->nodes.size()};
   capture.graph->nodes.push_back(std::move(node));
 }
@@ -370,9 +391,9 @@ void Driver::runCommand(Command &command) {
     try {
       keepOffCopies(command);
       run();
-      busy.clear();
+      busy.clear(), kept.clear();
     } catch (const Fault &fault) {
-      busy.clear();
+      busy.clear(), kept.clear();
       throw Refusal{resultOf(fault.kind), fault.what()};
     }
   }

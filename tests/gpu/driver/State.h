@@ -40,8 +40,8 @@ struct ChipFigures {
 /// Figures of a chip of codegen/cuda/chips. Throws Refusal for another name.
 ChipFigures chipFigures(const std::string &name);
 
-/// How much of each stream, by its number, comes before something: counts of its commands. What a graph's
-/// launch runs counts as ordered as it was captured.
+/// How much of each stream, by its number, comes before something: counts of its commands. Streams that a capture forks have
+/// numbers of their own in the executable graph.
 using Clock = std::vector<uint64_t>;
 void joinClock(Clock &into, const Clock &other);
 
@@ -85,15 +85,19 @@ struct CUgraphNode_st {
   std::function<void()> run;
   std::vector<size_t> after; ///< numbers of nodes
   CUevent records = nullptr; ///< by every launch, as seen from outside of the graph
+  size_t lane = 0;           ///< stream that it was captured on, among the capture's
+  std::vector<stow::sim::Range> reads, writes; ///< of a copy
 };
 
 struct CUgraph_st {
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+  size_t lanes = 1;
 };
 
 struct CUgraphExec_st {
   std::vector<CUgraphNode_st> nodes;
-  stow::sim::CommandPtr last; ///< of the launch before: launches of one graph do not overlap
+  std::vector<size_t> streams; ///< numbers of its lanes but the first, which is that of the launch
+  stow::sim::CommandPtr last;  ///< of the launch before: launches of one graph do not overlap
 };
 
 namespace stow::sim {
@@ -104,7 +108,7 @@ struct Capture {
   CUstream origin = nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread = std::this_thread::get_id(); ///< that began it
-  std::set<CUstream> streams;
+  std::vector<CUstream> streams;                       ///< the origin first
   bool invalid = false;
 };
 
@@ -187,14 +191,20 @@ public:
   /// Appends work to a stream, or a node to the graph that it records.
   void submit(CUstream stream, CUgraphNodeType type, std::function<void()> run,
               CUevent records = nullptr);
-  /// Gives a command its place in the order of the stream, behind all that `clock` holds.
-  void number(Command &command, CUstream stream, Clock clock);
+  /// Gives a command its place in the order of a stream, behind all that `clock` holds.
+  void number(Command &command, size_t stream, Clock clock);
+  /// For the commands of a lane of a graph.
+  size_t newStreamNumber() { return streamCount++; }
   /// The last command of the stream is a copy of these bytes: whatever nothing orders with it keeps off what it
   /// writes.
   void noteCopy(CUstream stream, std::vector<Range> reads, std::vector<Range> writes);
+  void noteCopy(const CommandPtr &copy);
   /// "copy 12 of stream 1" of bytes that the command at hand may not touch; empty: none.
   std::string busyWith(uint64_t address, uint64_t bytes) const;
   const std::vector<Range> &busyBytes() const { return busy; }
+  /// The same of bytes that the command at hand may read and not write, since a copy reads them.
+  std::string keptBy(uint64_t address, uint64_t bytes) const;
+  const std::vector<Range> &keptBytes() const { return kept; }
   CommandPtr append(CUstream stream, std::function<void()> run,
                     std::vector<CommandPtr> alsoAfter = {});
   /// Runs `command` and all that it comes after.
@@ -225,8 +235,8 @@ private:
   };
   std::vector<Injection> injections;
   Clock known, counts;            ///< what the host has waited for; commands so far; by stream
-  std::vector<CommandPtr> copies; ///< the last ones
-  std::vector<Range> busy;        ///< what the command at hand has to keep off
+  std::vector<CommandPtr> copies; ///< those that the host has not waited for, and others
+  std::vector<Range> busy, kept;  ///< what the command at hand has to keep off, or may not write
   uint64_t serial = 0, streamCount = 0;
   std::unique_ptr<FILE, int (*)(FILE *)> log{nullptr, nullptr};
 };

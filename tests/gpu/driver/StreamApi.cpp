@@ -71,7 +71,8 @@ void wait(Driver &driver, CUstream stream, CUevent event) {
   require(!stream->capture || stream->capture == capture, "the event is of another capture",
           CUDA_ERROR_STREAM_CAPTURE_MERGE);
   stream->capture = capture; // from here on it is captured too
-  capture->streams.insert(stream);
+  if (std::ranges::find(capture->streams, stream) == capture->streams.end())
+    capture->streams.push_back(stream);
   for (size_t node : event->capturedAfter)
     if (std::find(stream->capturedAfter.begin(), stream->capturedAfter.end(), node) ==
         stream->capturedAfter.end())

@@ -22,6 +22,8 @@ struct Checks {
   uint32_t racePages = 1;
   /// Written by something else meanwhile: nothing may touch these.
   std::vector<Range> busy;
+  /// Read by something else meanwhile: nothing may write these.
+  std::vector<Range> kept;
   /// Thread instructions that one block may take.
   uint64_t instructionLimit = uint64_t{1} << 36;
 };

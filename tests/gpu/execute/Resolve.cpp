@@ -74,23 +74,28 @@ static std::string plannedNearby(const Checks &checks, uint64_t address, Access 
   return "the nearest planned operand is " + name;
 }
 
-/// Takes what is written by something else meanwhile away from a window around the access.
+/// Takes what is written by something else meanwhile away from a window around the access, and from one to write what is read.
 static void keepOffBusy(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes,
                         Access access, Worker::Window &window) {
   uint64_t begin = window.begin, end = window.begin + window.room;
-  for (const Range &range : warp.worker.launch.checks.busy) {
+  auto keepOff = [&](const Range &range, const char *does) {
     if (address < range.end && range.begin < address + bytes) {
       window = {};
       warp.fail(Fault::Kind::Race, op, lane,
                 concat("race: ", what(access, bytes, "global", address), ", inside [",
-                       hex(range.begin), ", ", hex(range.end), "), which ", range.name,
-                       " writes, and nothing orders the two"));
+                       hex(range.begin), ", ", hex(range.end), "), which ", range.name, does,
+                       ", and nothing orders the two"));
     }
     if (range.end <= address)
       begin = std::max(begin, range.end);
     else
       end = std::min(end, range.begin);
-  }
+  };
+  for (const Range &range : warp.worker.launch.checks.busy)
+    keepOff(range, " writes");
+  if (access != Access::Read)
+    for (const Range &range : warp.worker.launch.checks.kept)
+      keepOff(range, " reads");
   window = {begin, end - begin, window.host + (begin - window.begin)};
 }
 
@@ -132,7 +137,8 @@ static void findAllowed(Warp &warp, const Op &op, unsigned lane, uint64_t addres
 static void refill(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes,
                    Access access, Worker::Window &window) {
   findAllowed(warp, op, lane, address, bytes, access, window);
-  if (!warp.worker.launch.checks.busy.empty())
+  const Checks &checks = warp.worker.launch.checks;
+  if (!checks.busy.empty() || !checks.kept.empty())
     keepOffBusy(warp, op, lane, address, bytes, access, window);
 }
 

@@ -60,6 +60,9 @@ TEST(PlanReportTest, WaitsForCopies) {
   EXPECT_EQ(text.find("6.2 %"), text.rfind("6.2 %"));
   plan.graphs[0].copies->exposedSeconds = 0.05;
   EXPECT_EQ(recomputedFractionOf(plan), 0);
+  EXPECT_THAT(renderText(plan, {}), Not(HasSubstr("     slow memory  ")));
+  plan.slowBytes = 3 << 20;
+  EXPECT_THAT(renderText(plan, {}), HasSubstr("slow memory        3,145,728  3.00\n"));
   // In three batches, of which the last commits; what another shape waits is not of this step.
   plan.batchesPerStep = 3;
   plan.graphs[0].role = GraphRole::Accumulate;

@@ -88,7 +88,9 @@ TEST(PlanTest, CopiesRoundTrip) {
       128,  128,
       0.25, 0.5,
       4096, {{"hidden", true, 3, 128, 1, 2, 0.5, 0.125}, {"hidden", false, 3, 128, 2, 4, 1, 0.25}}};
+  plan.slowBytes = 8192;
   const ordered_json good = ordered_json::parse(toJson(plan));
+  EXPECT_EQ(good["slow_bytes"], 8192);
   EXPECT_EQ(toJson(planFromJson(good.dump())), toJson(plan));
   const ordered_json &out = good["graphs"][0]["copies"]["each"][0];
   EXPECT_EQ(out, (ordered_json{{"name", "hidden"},
