@@ -265,7 +265,7 @@ def Stow_SelectOp : Stow_ElementwiseOp<"select", [Stow_HasGradient]> {
 def Stow_CastOp : Stow_Op<"cast", [Stow_IsElementwise, Stow_Shares, Stow_HasGradient]> {
   let summary = "Convert the element type";
   let description = [{
-    Rounds to nearest even between floats; C1: same shape.
+    Rounds to nearest even between floats; i8 has no sign, other integers have. C1: same shape.
     ```mlir
     %y = stow.cast %x : (tensor<4xf32>) -> tensor<4xbf16>
     ```

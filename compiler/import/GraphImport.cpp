@@ -185,7 +185,8 @@ void GraphImport::addDataInput(const Input &input) {
   }
   if (reason.empty()) {
     try {
-      typeOf(input.type, slot->shape);
+      const bool isBytes = isData && input.type == ElementType::UInt8; // which only data may be
+      typeOf(isBytes ? ElementType::Bool : input.type, slot->shape);
       if (isData)
         slot->value = argument(*slot, ArgumentKind::Input, std::nullopt);
       return;
@@ -307,6 +308,12 @@ void GraphImport::importNode(NodeImport &import) {
                      node.pythonLine.empty() ? "" : ", " + node.pythonLine, "): ", reason));
 }
 
+/// Whether a node takes bytes of data, which are no numbers to compute with before they are cast.
+static bool takesBytes(const Node &node) {
+  return llvm::is_contained(
+      {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}, node.type);
+}
+
 void GraphImport::convertNode(NodeImport &import) {
   const Node &node = import.node();
   const OpRule &rule = *ruleOf(node.type, node.domain);
@@ -322,6 +329,12 @@ void GraphImport::convertNode(NodeImport &import) {
     return importLoop(import);
   if (node.type == "Scan")
     return importScan(import);
+  for (const std::string &name : node.inputs)
+    if (auto slot = slots.find(name);
+        slot != slots.end() && slot->second->value && !takesBytes(node) &&
+        getElementTypeOrSelf(slot->second->value.getType()).isInteger(8))
+      throw Error::badInput("reads '" + name +
+                            "', which is uint8; cast it to float in front of it: x.float()");
   std::optional<Error> tooLarge;
   try {
     if (bindSource(import) || foldNode(import))

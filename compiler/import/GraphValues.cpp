@@ -162,7 +162,10 @@ Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<i
   NamedAttrList attrs;
   attrs.append(kNameAttr, builder.getStringAttr(slot.name));
   attrs.append(kKindAttr, ArgumentKindAttr::get(&context, kind));
-  RankedTensorType type = typeOf(slot.type, slot.shape);
+  const bool isBytes = kind == ArgumentKind::Input && slot.type == ElementType::UInt8;
+  RankedTensorType type = typeOf(isBytes ? ElementType::Bool : slot.type, slot.shape);
+  if (isBytes)
+    type = cast<RankedTensorType>(type.clone(builder.getI8Type()));
   if (kind != ArgumentKind::Input && withData)
     attrs.append(kInitAttr, initOf(slot, fanIn));
   if (kind == ArgumentKind::Frozen && model.signature)

@@ -61,7 +61,15 @@ STOW_UNARY(ClipOp, x.maximum(x.constant(number(getLow()))).minimum(x.constant(nu
 
 SmallVector<Value> CastOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Body body(builder, *this, elements);
-  return body.finish({body.raw(0)});
+  Term x = body.raw(0);
+  if (x.element().isInteger(8)) { // bytes are 0 to 255, and other integers have signs
+    Value bytes = x.get();
+    Type wide = builder.getI32Type();
+    if (auto lanes = dyn_cast<VectorType>(bytes.getType()))
+      wide = lanes.clone(wide);
+    x = Term(builder, getLoc(), arith::ExtUIOp::create(builder, getLoc(), wide, bytes));
+  }
+  return body.finish({x});
 }
 
 SmallVector<Value> BroadcastToOp::emitBody(OpBuilder &builder, ValueRange elements) {
