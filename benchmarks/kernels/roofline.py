@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/zoo"))
 from accesses import program  # noqa: E402
 from cubins import CUBIN, PTX, images  # noqa: E402
-from sass import GLOBAL, LANES, NoDisassembler, class_of, disassemble, find_nvdisasm, mma_flops, unit_clocks, width_of  # noqa: E402
+from sass import GLOBAL, LANES, NoDisassembler, class_of, disassemble, find_nvdisasm, is_upper_half, mma_flops, unit_clocks, width_of  # noqa: E402
 from sasswalk import Launch, NotFollowed, Walker  # noqa: E402
 
 BLOCKS_PER_MULTIPROCESSOR = 16  # runtime/cuda/CudaDevice.cpp
@@ -74,6 +74,7 @@ class Work:
     asked_bytes: float = 0  # of global memory, by the instructions
     units: Counter[str] = field(default_factory=Counter)  # clocks of a multiprocessor
     classes: Counter[str] = field(default_factory=Counter)
+    upper: float = 0  # issued for upper halves of integers of 64 bits
     unknown: int = 0  # branches on data
 
 
@@ -90,6 +91,7 @@ class Row:
     flops: float
     seconds: dict[str, float]
     issued: float = 0
+    upper: float = 0
     asked_bytes: float = 0
     tensor_flops: float = 0
     is_estimate: bool = False
@@ -157,6 +159,7 @@ class Kernels:
             for number in range(begin, end):
                 instruction = walker.code[number]
                 kind = class_of(instruction)
+                work.upper += weight * times * is_upper_half(instruction)
                 # A warp whose lanes are all off still issues, but holds no unit.
                 active = times - min(walk.off[number] for walk in walks)
                 work.classes[kind] += weight * active
@@ -221,6 +224,7 @@ def fill(row: Row, work: Work, tasks: int, kernels: Kernels) -> None:
     if work.units:
         unit, clocks = work.units.most_common(1)[0]
         row.seconds[unit] = clocks / busy / chip.clock
+    row.upper = work.upper
     row.issued, row.asked_bytes, row.tensor_flops, row.is_estimate = work.issued, work.asked_bytes, work.tensor_flops, work.unknown > 0
 
 
@@ -279,6 +283,10 @@ def report(path: Path, args: argparse.Namespace, nvdisasm: Path) -> list[dict[st
     groups = groups_of(rows)
     below = [group for group in groups if group.share < 0.5]
     print(f"below half of their bound: {sum(len(group.rows) for group in below)} launches, {1e3 * sum(group.lost for group in below):.2f} ms over what they need")
+    issued = sum(row.issued for row in rows)
+    bound_by_code = sum(row.total for row in rows if row.bound not in ("memory", "math", "launch"))
+    print(f"of {issued / 1e6:.0f} million warp instructions {100 * sum(row.upper for row in rows) / issued:.1f} % are of integers of 64 bits; bound by code: {1e3 * bound_by_code:.2f} ms"
+          if issued else "no generated kernel")  # fmt: skip
     print("microseconds a launch\n")
     print(table(groups if args.all else groups[: args.rows]) + "\n")
     return [asdict(row) | {"bound": row.bound, "executable": path.name} for row in rows]

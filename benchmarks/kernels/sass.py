@@ -151,6 +151,12 @@ def unit_clocks(instruction: Instruction, architecture: int) -> dict[str, float]
     return {unit: 1 / units[unit] for unit in UNITS_OF_CLASS.get(kind, ())}
 
 
+def is_upper_half(instruction: Instruction) -> bool:
+    """Whether it computes the upper half of an integer of 64 bits, or both: what indices of 32 bits would not need. Addresses do."""
+    words = instruction.modifiers
+    return instruction.base.removeprefix("U") in ("IADD3", "IMAD", "ISETP", "LEA", "SHF") and any(word in ("X", "EX", "U64", "S64", "WIDE") for word in words)
+
+
 def mma_flops(instruction: Instruction) -> float:
     """Of one tensor-core instruction of a warp: "HMMA.16816" multiplies 16x16 by 16x8."""
     for modifier in instruction.modifiers:

@@ -2,8 +2,9 @@
 
 Numbers are followed where branches depend on them: the block's and thread's number, the range of tasks, addresses, and what
 integer instructions make of these. What comes from memory or of floating-point instructions is unknown. A branch on an unknown
-is not taken, so that a loop that it closes runs once; `Walk.unknown` counts them. Slow paths of divisions, square roots and the like,
-functions of ptxas's own for numbers near the ends of the range, are taken to be never needed.
+that closes a loop is not taken, another every second time, so that loops end that it leaves; `Walk.unknown` counts them. Slow
+paths of divisions, square roots and the like, functions of ptxas's own for numbers near the ends of the range, are taken to be never
+needed.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class Walk:
     passes: Counter[int] = field(default_factory=Counter)  # by the number of a basic block's first instruction
     off: Counter[int] = field(default_factory=Counter)  # by number of an instruction: how often its guard was known to be false
     unknown: int = 0  # branches on data, but for those around slow paths
+    guessed: Counter[int] = field(default_factory=Counter)  # the same by number of the instruction
 
 
 def pair(name: str) -> str:
@@ -618,8 +620,12 @@ class Walker:
             return number + 1
         if None in values:
             slow = self.past_slow_path(number)
-            result.unknown += slow is None
-            return number + 1 if slow is None else slow
+            if slow is not None:
+                return slow
+            result.unknown += 1
+            result.guessed[number] += 1
+            target = self.target_of(instruction)
+            return target if target is not None and target > number and result.guessed[number] % 2 == 0 else number + 1
         if instruction.base == "EXIT":
             return None
         if instruction.base == "RET":
