@@ -151,6 +151,25 @@ def check_budget(runs: Runs, model: Path) -> None:
     print(f"shards within a budget: {whole:,} -> {shards:,}")
 
 
+def check_on_paper(runs: Runs, model: Path) -> None:
+    """A step of 1,000 devices is planned and checked without them: what a rank keeps and sends."""
+    ranks, line = 1000, 64
+    weights = [128 * 64, 128, 2 * 128, 2]  # of the model
+    words = [runs.stowage, "plan", model, "--batch=16", "--threads=1", "--optimizer=adamw:lr=1e-2", "--recompute=none", "--format=json"]
+    one, many = plan_of(*words), plan_of(*words, f"--devices={ranks}", "--shard-state=optimizer")
+
+    def padded(elements: int) -> int:
+        return -(-4 * elements // line) * line
+
+    in_shards = [count for count in weights if 4 * count > line]
+    saved = sum(2 * (padded(count) - padded(-(-count // ranks))) for count in in_shards)
+    check(one["persistent_bytes"] - many["persistent_bytes"] == saved, f"{ranks} ranks save {one['persistent_bytes'] - many['persistent_bytes']}, not {saved}")
+    # A shard comes from all others and goes to all others; a whole sum's pieces, of the bias, the loss and its divisor, as well.
+    sent = 4 * sum(2 * (ranks - 1) * -(-count // ranks) for count in in_shards) + 4 * sum(count - 1 + ranks - 1 for count in (2, 1, 1))
+    check(many["graphs"][0]["reductions"]["sent_bytes"] == sent, f"{ranks} ranks: {many['graphs'][0]['reductions']}, not {sent} bytes")
+    print(f"{ranks} ranks on paper: arena {one['arena_bytes']:,} -> {many['arena_bytes']:,}")
+
+
 def check_evaluation(runs: Runs, data: Path) -> None:
     words = ["eval", f"--data={data}", f"--weights={runs.work}/mlp_many.safetensors"]
     alone, together = run(runs.work / "mlp_many", *words).splitlines(), runs.launch(2, "mlp_many", *words).splitlines()
@@ -331,6 +350,7 @@ def main() -> None:
         compare(runs, "gpt", letters, tokens, 2, 8, "--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1,ignore-index=4")
     check_resume(runs, data)
     check_budget(runs, mlp)
+    check_on_paper(runs, mlp)
     check_evaluation(runs, data)
     check_refusals(runs, mlp, data)
     check_stopped(runs, data)
