@@ -102,7 +102,9 @@ void ProgramCosts::annotate(ModuleOp prepared, const CostModel &sheet) {
   auto numberOf = [](Operation *op) {
     return op->getAttrOfType<IntegerAttr>(kKernelAttr).getInt();
   };
-  const SmallVector<Operation *> launches = launchesOf(prepared);
+  SmallVector<Operation *> launches = launchesOf(prepared);
+  const size_t all = launches.size();
+  llvm::erase_if(launches, [](Operation *op) { return !op->hasAttr(kKernelAttr); }); // added since
   for (Operation *op : launches)
     known.try_emplace(numberOf(op), op);
   struct Sum {
@@ -124,7 +126,7 @@ void ProgramCosts::annotate(ModuleOp prepared, const CostModel &sheet) {
       ++sum.runs;
     }
   }
-  size_t without = 0;
+  size_t without = all - launches.size();
   double measuredTime = 0, wholeTime = 0; // by the sheet
   Operation *missing = nullptr; // of another step, or what takes longest of what has no time
   Builder builder(prepared.getContext());
@@ -149,7 +151,7 @@ void ProgramCosts::annotate(ModuleOp prepared, const CostModel &sheet) {
                   builder.getI64IntegerAttr(std::max<schedule::Cost>(
                       1, std::llround(sum.nanoseconds / static_cast<double>(sum.runs)))));
   unmeasured = without == 0 ? ""
-                            : absl::StrCat(", ", without, " of ", launches.size(),
+                            : absl::StrCat(", ", without, " of ", all,
                                            " kernels by the data sheet of ", sheet.device);
 }
 
