@@ -114,14 +114,15 @@ LITGPT = "[LitGPT](https://github.com/Lightning-AI/litgpt/tree/main/config_hub/f
 TORCHTUNE = "[torchtune](https://github.com/pytorch/torchtune#memory-and-training-speed), RTX 4090"
 QUERY_VALUE = {"r": 32, "lora_alpha": 16, "lora_dropout": 0.05, "target_modules": ["q_proj", "v_proj"]}
 NO_KEYS = {"r": 8, "lora_alpha": 16, "target_modules": ["q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]}
-# What others have measured: model, whether the base is in nf4, adapters, shape, bytes of the allocator's peak, where it is stated.
+# What others have measured: model, whether the base is in nf4, adapters, shape, pieces of the head and its loss, bytes of the allocator's peak, where it
+# is stated. In pieces the module gives its loss alone, as torchtune's recipe does: logits that it gives as well are whole in an evaluation.
 PUBLISHED = [
-    ("Mistral-7B", False, QUERY_VALUE, (2, 512), 20.66e9, LITGPT),
-    ("Mistral-7B", True, QUERY_VALUE, (2, 512), 14.29e9, LITGPT),
-    ("Llama-3.1-8B", False, QUERY_VALUE, (1, 512), 19.73e9, LITGPT),
-    ("Llama-3.1-8B", True, QUERY_VALUE, (2, 512), 17.41e9, LITGPT),
-    ("Llama-3.1-8B", False, NO_KEYS, (2, 2048), 16.2 * 2**30, TORCHTUNE),
-    ("Llama-3.1-8B", True, NO_KEYS, (2, 2048), 7.4 * 2**30, TORCHTUNE),
+    ("Mistral-7B", False, QUERY_VALUE, (2, 512), 1, 20.66e9, LITGPT),
+    ("Mistral-7B", True, QUERY_VALUE, (2, 512), 1, 14.29e9, LITGPT),
+    ("Llama-3.1-8B", False, QUERY_VALUE, (1, 512), 1, 19.73e9, LITGPT),
+    ("Llama-3.1-8B", True, QUERY_VALUE, (2, 512), 1, 17.41e9, LITGPT),
+    ("Llama-3.1-8B", False, NO_KEYS, (2, 2048), 8, 16.2 * 2**30, TORCHTUNE),
+    ("Llama-3.1-8B", True, NO_KEYS, (2, 2048), 8, 7.4 * 2**30, TORCHTUNE),
 ]
 
 
@@ -139,29 +140,50 @@ def estimate(name: str) -> str:
     return f"{format_bytes(size // 2)}, {format_bytes(max(estimate_training_usage(size, 'float16').values()))}"
 
 
+class LossAlone(torch.nn.Module):
+    """A language model that gives nothing but its loss."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: torch.Tensor, labels: torch.Tensor) -> "dict[str, torch.Tensor]":
+        return {"loss": self.model(input_ids=input_ids, labels=labels).loss}
+
+
 def published(only: str) -> None:
     """Plans of settings that others have measured: as they are, and within the bytes that were measured."""
-    from peft import LoraConfig
+    from peft import LoraConfig, get_peft_model
 
     print("| model | trained | batch | measured peak | where | arena | within the measured peak |\n|---|---|---|---:|---|---:|---|")
-    for name, in_nf4, adapters, shape, peak, source in PUBLISHED:
+    for name, in_nf4, adapters, shape, pieces, peak, source in PUBLISHED:
         if only not in name:
             continue
         # As method="qlora" has it: nf4, but for the output's matrix.
         flags = ["--frozen=nf4,*.lm_head.weight:bf16"] if in_nf4 else []
 
+        model: Any = MODELS[name][0]
+        example: Any = shape
+        options: "dict[str, Any]" = {"method": LoraConfig(**adapters)}
+        if pieces > 1:
+            flags.append(f"--loss-chunks={pieces}")
+            with torch.device("meta"):
+                base = T.AutoModelForCausalLM.from_config(model, dtype=torch.bfloat16)
+                example, options = {word: torch.empty(shape, dtype=torch.long) for word in ("input_ids", "labels")}, {}
+            model = LossAlone(get_peft_model(base, LoraConfig(**adapters)))
+
         def plan(**budget: Any) -> stowage.Plan:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return stowage.plan(MODELS[name][0], shape, method=LoraConfig(**adapters), optimizer="adamw", precision="bf16",  # noqa: B023
-                                    target="cuda:rtx4090", flags=flags, **budget)  # fmt: skip  # noqa: B023
+                return stowage.plan(model, example, optimizer="adamw", precision="bf16", target="cuda:rtx4090", flags=flags,  # noqa: B023
+                                    **options, **budget)  # fmt: skip  # noqa: B023
 
         whole = plan()
         within = "fits as it is"
         if whole.arena_bytes > peak:
             try:
                 tight = plan(memory_budget=int(peak))
-                within = f"{format_bytes(tight.arena_bytes)} in {100 * tight.extra_time_fraction:.1f} % more time"
+                within = f"{format_bytes(tight.arena_bytes)} in {100 * tight.extra_time:.1f} % more time"
             except stowage.InfeasibleBudget as error:
                 within = f"does not fit: {format_bytes(error.smallest_bytes)} at least"
         trained = f"{'QLoRA' if in_nf4 else 'LoRA'}, rank {adapters['r']}, {len(adapters['target_modules'])} matrices a layer"
