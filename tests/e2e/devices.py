@@ -339,7 +339,6 @@ def main() -> None:
     compare(runs, "mlp", mlp, data, 2, 128, "--optimizer=adamw:lr=1e-2")
     if args.mpi == "openmpi":
         compare_in_16_bits(runs, mlp, data)
-    if args.mpi == "openmpi":
         compare(runs, "mlp4", mlp, data, 4, 64, "--optimizer=sgd:lr=0.1,momentum=0.9", "--clip-norm=0.5")
         compare(runs, "cnn", images, digits, 2, 8, "--optimizer=adamw:lr=1e-3")
         letters, tokens = args.work / "letters.onnx", args.work / "tokens.npz"

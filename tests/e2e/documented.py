@@ -4,7 +4,7 @@
 The commands of the shell blocks run in their order in a scratch folder that holds what they name: model.onnx (a small network for
 the digits), train.npz and test.npz, a packing instance, a schedule problem, models/, a folder disk/. Optional parts, `[--flag=a|b]`, are left out in one run and
 given with their first choice in a second. Training takes two epochs, however many the page says. scripts/*.sh only has to be there:
-they run this very test. What stands below a `$ command` has to be what it prints, line by line, `...` in place of any lines; of an executable, which measures
+they run this very test. Blocks of `console` need a GPU and are left out (gpu_profile.py has theirs). What stands below a `$ command` has to be what it prints, line by line, `...` in place of any lines; of an executable, which measures
 times and was trained for less, up to the numbers. The Python blocks are tests/python/test_documented.py's.
 """
 

@@ -27,7 +27,7 @@
 // CHECK: return
 
 // BF16-LABEL: @train
-// BF16: %[[B16:.*]] = stow.map %{{.*}} {stow.epilogue} : (tensor<32xf32>) -> tensor<32xbf16>
+// BF16: %[[B16:.*]] = stow.map %{{.*}} {stow.epilogue{{.*}}} : (tensor<32xf32>) -> tensor<32xbf16>
 // BF16-NEXT: ^bb0(%[[WIDE:[a-z0-9]+]]: f32
 // BF16-NEXT: arith.truncf %[[WIDE]] : f32 to bf16
 // BF16: stow.product_map %{{[^,]*}}, %{{[^,]*}}, %[[B16]] {{.*}}cublaslt with bias within
