@@ -95,8 +95,8 @@ private:
     constexpr int mostHalf = 15;
     if (count > 0 && greatest - least <= mostHalf && !shape.empty() && shape[0] % 2 == 0)
       return inHalves(least);
-    // Bytes are numbers with a sign.
-    offset = x.type == ElementType::UInt8 ? 128 : 0;
+    // stow.cast reads bytes as numbers without a sign.
+    offset = x.type == ElementType::UInt8 ? 0 : -128;
     auto bytes = std::make_shared<std::string>(count, '\0');
     for (size_t i = 0; i < count; ++i)
       (*bytes)[i] = static_cast<char>(numberAt(*x.tensor, i) - offset);

@@ -16,7 +16,7 @@ std::vector<Tensor> constant(Operation *op, Operands) {
       to = number(from);
   } else {
     for (auto [to, from] : llvm::zip(y.values, elements.getValues<APInt>()))
-      to = from.getBitWidth() == 1 ? double(from.getZExtValue()) : double(from.getSExtValue());
+      to = from.getBitWidth() <= 8 ? double(from.getZExtValue()) : double(from.getSExtValue());
   }
   return {y};
 }

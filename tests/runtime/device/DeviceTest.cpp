@@ -196,23 +196,6 @@ TYPED_TEST(DeviceTest, NamesTheCommandThatItCannotRun) {
 }
 
 #ifdef STOWAGE_SIMULATED_GPU
-// Tests that a GPU refuses a program whose buffers travel, before anything else is asked of it.
-TEST(CudaDeviceTest, RefusesSlowMemory) {
-  Program program = twoGraphs();
-  program.slowBytes = 8192;
-  cuda::CudaDevice device(DeviceOptions{arenaBytes, stagingBytes, 1});
-  try {
-    device.bind(program, image, Poison::None);
-    FAIL();
-  } catch (const Error &error) {
-    EXPECT_EQ(error.kind(), ErrorKind::BadInput);
-    EXPECT_THAT(error.what(),
-                HasSubstr("travel to 8.00 KiB (8192 bytes) of slow memory, which this "
-                          "device does not have; compile the model again without "
-                          "--offload"));
-  }
-}
-
 /// The `nth` next call of a function of the driver fails.
 void failNext(const char *function, unsigned nth, int result) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
