@@ -139,15 +139,27 @@ static std::map<std::string, std::string> metadataOf(const Program &program, con
   };
 }
 
-void CheckpointWriter::save(const RunState &run) {
-  // Also where the file cannot be written.
-  struct End {
-    ShardedState *shards;
-    ~End() {
-      if (shards)
-        shards->finish();
-    }
-  } const end{shards};
+void CheckpointWriter::save(const RunState &run, const std::function<void()> &isWhole) {
+  try {
+    write(run);
+  } catch (const RankLost &) {
+    throw; // nobody can be told of the end
+  } catch (...) {
+    endCollecting();
+    throw;
+  }
+  if (isWhole)
+    isWhole();
+  endCollecting();
+}
+
+/// Waits for the others, and may lose one: never in a destructor.
+void CheckpointWriter::endCollecting() {
+  if (shards)
+    shards->finish();
+}
+
+void CheckpointWriter::write(const RunState &run) {
   auto metadata = what == What::Run
                       ? metadataOf(executor.program(), run)
                       : std::map<std::string, std::string>{{"format", "pt"}}; // as PEFT's

@@ -8,6 +8,7 @@
 #include "runtime/program/Executor.h"
 #include "runtime/program/LearningRate.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -39,13 +40,16 @@ public:
                    ShardedState *shards = nullptr);
 
   /// Replaces the file in one step and on the disk. Throws Error(BadInput) when it cannot. With `shards`, of a program that has state
-  /// in them, all other ranks ShardedState::serve() meanwhile, and are told of the end in either case.
-  void save(const RunState &run);
+  /// in them, all other ranks ShardedState::serve() meanwhile, and are told of the end in either case, but for RankLost. That may be
+  /// thrown behind the last byte as well: `isWhole` is called once the file is in its place, before the others are told.
+  void save(const RunState &run, const std::function<void()> &isWhole = {});
 
   const std::string &path() const { return filePath; }
 
 private:
   void addCounters();
+  void write(const RunState &run);
+  void endCollecting();
 
   Executor &executor;
   std::string filePath;

@@ -124,6 +124,8 @@ void RankGroup::save(const std::function<void()> &write) {
   if (speaks()) {
     try {
       write();
+    } catch (const RankLost &) {
+      throw; // the others cannot be told
     } catch (...) {
       problem = std::current_exception();
     }

@@ -59,7 +59,8 @@ public:
   void shareStatistics(Executor &executor);
   /// Of a library: the numbers of all ranks, by rank, in a row.
   void gather(std::span<const double> own, std::span<double> all);
-  /// Of a library: calls `write` on rank 0 while the others give it their shards. Where it throws, all ranks do.
+  /// Of a library: calls `write` on rank 0 while the others give it their shards. Where it throws, all ranks do;
+  /// those that wait for a rank that is lost throw RankLost each.
   void save(const std::function<void()> &write);
 
   /// The first signal that any rank has received, by rank; 0: none.

@@ -425,12 +425,14 @@ template <typename Write> void TrainingRun::withLog(Progress &progress, Write wr
     progress.warn("'" + *options.log + "' has all its rows again");
 }
 
-/// A save that fails is reported and does not end the run: the next one may find room.
+/// A save that fails is reported and does not end the run: the next one may find room. A rank that is lost in it ends it.
 void TrainingRun::saveInTheMiddle(Progress &progress) {
   team.serveSave();
   try {
     if (writer)
       save(progress);
+  } catch (const RankLost &) {
+    throw; // there is no going on
   } catch (const Error &error) {
     progress.warn(concat(error.what(), "; ", whatIsSaved(),
                          ", training goes on and saves again after ", options.saveEvery, " steps"));
@@ -442,8 +444,7 @@ void TrainingRun::saveInTheMiddle(Progress &progress) {
 void TrainingRun::save(Progress &progress) {
   withLog(progress, [](TrainingLog &log) { log.writeThrough(); });
   auto start = std::chrono::steady_clock::now();
-  writer->save(state);
-  savedStep = state.step;
+  writer->save(state, [&] { savedStep = state.step; });
   progress.exclude(std::chrono::steady_clock::now() - start);
   progress.line(concat("saved ", writer->path(), " after step ", state.step));
 }

@@ -108,8 +108,9 @@ public:
       list->resize(ranks);
   }
 
+  /// Where a rank is lost, the end of MPI would wait for it as well.
   ~MpiRanks() override {
-    if (isOurs)
+    if (isOurs && lost.empty())
       mpi.finalize();
   }
 
@@ -192,6 +193,8 @@ private:
   /// Starts what all ranks do together and waits until this one's part is done, as MPI's call that blocks would, but with an eye on
   /// the time and on signals.
   template <typename Start> void exchange(const Start &begin) {
+    if (!lost.empty())
+      throw RankLost(lost);
     Handle request{};
     require(begin(&request), "an exchange");
     const Clock::time_point start = Clock::now();
@@ -298,11 +301,11 @@ private:
       return true;
     char time[32];
     std::snprintf(time, sizeof(time), "%g s", static_cast<double>(watch.patience.count()) / 1e3);
-    throw RankLost(silent.empty()
-                       ? concat("all ranks have waited for ", time, ", for different things")
-                       : concat("waited ", time, " (--timeout) for ", namesOf(silent), ", which ",
-                                silent.size() == 1 ? "does" : "do",
-                                " not answer: stopped, hanging, or slower than that"));
+    lost = silent.empty() ? concat("all ranks have waited for ", time, ", for different things")
+                          : concat("waited ", time, " (--timeout) for ", namesOf(silent),
+                                   ", which ", silent.size() == 1 ? "does" : "do",
+                                   " not answer: stopped, hanging, or slower than that");
+    throw RankLost(lost);
   }
 
   /// Every rank gets from each its values of the piece that it adds up, and gives the sums to all.
@@ -356,6 +359,7 @@ private:
   int64_t ownRank = 0, ranks = 1;
   RankWatch watch;
   bool hasTold = false;                                          ///< RankWatch::tell
+  std::string lost;                                              ///< RankLost, if any
   std::vector<int> counts, starts, scratchCounts, scratchStarts; ///< of an exchange, in bytes
 };
 

@@ -17,7 +17,8 @@
 
 namespace stow {
 
-/// A rank that others wait for does not come. Nothing is known of the exchange that waits, nor can another follow it.
+/// A rank that others wait for does not come. Nothing is known of the exchange that waits, nor can another follow it: each call that is
+/// made none the less throws the same at once.
 class RankLost : public Error {
 public:
   explicit RankLost(const std::string &message) : Error(ErrorKind::BadInput, message) {}

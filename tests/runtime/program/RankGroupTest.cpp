@@ -1,11 +1,17 @@
-// What ranks compare before they train, with others that answer as a test says.
+// What ranks compare before they train and how they save, with others that answer as a test says.
 #include "runtime/program/RankGroup.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Shards.h"
+#include "runtime/program/Checkpoint.h"
+#include "tests/runtime/data/DataFiles.h"
 #include "tests/runtime/program/TinyModel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
 
 namespace stow::test {
 namespace {
@@ -78,6 +84,89 @@ TEST(RankGroupTest, WaitsAsLongAsItIsTold) {
   EXPECT_TRUE(ranks->watch.isAskedToEnd());
   alone.setTimeout(std::nullopt);
   EXPECT_THROW(alone.setTimeout(7), Error);
+}
+
+/// Rank 0 of two, which save. The other one does not come to exchange number `missing`, counted from 0.
+class MissingRank : public OtherRanks {
+public:
+  explicit MissingRank(int64_t missing) : OtherRanks(-1), missing(missing) {}
+
+  int64_t size() const override { return 2; }
+  void gather(const float *own, int64_t count, float *all) override {
+    next();
+    for (int64_t rank = 0; rank < size(); ++rank)
+      std::copy_n(own, count, all + rank * count);
+  }
+  std::vector<uint64_t> gather(uint64_t own) override {
+    next();
+    return {own, 0};
+  }
+
+  int64_t exchanges = 0;
+
+private:
+  void next() {
+    if (exchanges++ == missing)
+      throw RankLost("rank 1 does not answer");
+  }
+
+  int64_t missing;
+};
+
+/// The momentum in two shards.
+Program makeShardedModel() {
+  Program program = makeTinyModel({});
+  program.devices = 2;
+  StateTensor &momentum = *std::ranges::find(program.state, "w.momentum", &StateTensor::name);
+  momentum.shardOf = momentum.place.shape;
+  momentum.place.shape = {shardElements(elementCount(momentum.place.shape), program.devices)};
+  return program;
+}
+
+/// Saves, and returns the exchanges that were begun. `isLost`: whether that threw RankLost.
+int64_t exchangesOfSave(int64_t missing, const std::string &path, bool &isLost, bool &isWhole) {
+  const Program program = makeShardedModel();
+  const auto ranks = std::make_shared<MissingRank>(missing);
+  RankGroup team(program, ranks, true);
+  Executor executor(program, tinyImage(), {});
+  ShardedState *const shards = team.shardsOf(executor);
+  RunState run;
+  run.rows = program.batch;
+  run.rate.stepsPerEpoch = 1;
+  isLost = isWhole = false;
+  try {
+    team.save([&] {
+      CheckpointWriter(executor, path, CheckpointWriter::What::Run, shards).save(run, [&] {
+        isWhole = true;
+      });
+    });
+  } catch (const RankLost &) {
+    isLost = true;
+  } catch (const Error &) { // the file cannot be written, which the other has been told
+  }
+  return ranks->exchanges;
+}
+
+// Tests that a rank that is lost anywhere in a save is an error there, behind which no exchange begins: while shards are collected, when the
+// others are told of the end, also of one whose file cannot be written, and behind that. A file that has all is there and said to be whole.
+TEST(RankGroupTest, LosesARankInTheMiddleOfASave) {
+  const testfiles::TempDir dir;
+  bool isLost = false, isWhole = false;
+  for (const bool isWritten : {true, false}) {
+    const std::string good = dir.path("good.safetensors"), none = dir.path("none/none.safetensors");
+    const std::string &path = isWritten ? good : none;
+    const int64_t all = exchangesOfSave(-1, path, isLost, isWhole);
+    EXPECT_FALSE(isLost);
+    EXPECT_EQ(isWhole, isWritten);
+    ASSERT_EQ(all, isWritten ? 4 : 2); // what is wanted, the shards, the end; whether it is saved
+    for (int64_t missing = 0; missing < all; ++missing) {
+      std::filesystem::remove(path);
+      EXPECT_EQ(exchangesOfSave(missing, path, isLost, isWhole), missing + 1);
+      EXPECT_TRUE(isLost) << missing;
+      EXPECT_EQ(isWhole, isWritten && missing >= 2) << missing;
+      EXPECT_EQ(std::filesystem::exists(path), isWhole) << missing;
+    }
+  }
 }
 
 } // namespace
