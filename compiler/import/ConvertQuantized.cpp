@@ -159,16 +159,21 @@ private:
       starts[0] = part * sizes[0];
       return node.slice(values, starts, sizes);
     };
-    if (std::optional<Value> zero = zeros())
-      numbers = node.emit<SubOp>({numbers, rows(*zero)});
+    if (const Literal literal = zeros(); llvm::all_equal(literal.floats)) {
+      if (const double zero = literal.floats.empty() ? 0 : literal.floats.front(); zero != 0)
+        numbers = node.emit<SubOp>({numbers, node.scalar(zero, numbers)});
+    } else {
+      numbers =
+          node.emit<SubOp>({numbers, rows(node.tensor(literal, node.builder().getF32Type()))});
+    }
     const Type to = elementOf(node.value(1));
     Value product =
         node.emit<MulOp>({numbers, rows(node.cast(node.value(1), node.builder().getF32Type()))});
     return node.cast(product, to);
   }
 
-  /// Zeros less what the stored numbers are counted from; none where that is nothing.
-  std::optional<Value> zeros() {
+  /// Zeros less what the stored numbers are counted from.
+  Literal zeros() {
     Literal literal{ElementType::Float, node.shape(1), {}, {}};
     if (!node.has(2)) {
       literal.floats.assign(static_cast<size_t>(elementCount(literal.shape)), -offset);
@@ -184,9 +189,7 @@ private:
       for (size_t i = 0; i < tensor.bytes->size(); ++i)
         literal.floats.push_back(numberAt(tensor, i) - offset);
     }
-    if (llvm::all_of(literal.floats, [](double zero) { return zero == 0; }))
-      return std::nullopt;
-    return node.tensor(literal, node.builder().getF32Type());
+    return literal;
   }
 
   static constexpr int64_t mostHalfMask = 15;
