@@ -1,6 +1,5 @@
 #include "runtime/host/loops/PanelProduct.h"
 
-#include "runtime/base/Parallel.h"
 #include "runtime/host/loops/ProductTasks.h"
 
 namespace stow::host {
@@ -102,8 +101,7 @@ STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 } // namespace
 
 Bytes PanelProduct::scratchBytes(int64_t threads) const {
-  return ProductTasks(*this, panelColumns, threads).slots * copiedElements(*this) *
-         Bytes{sizeof(float)};
+  return scratchOfSlots(ProductTasks(*this, panelColumns, threads), copiedElements(*this));
 }
 
 void multiplyPanels(const PanelProduct &product, const float *left, const float *right,
@@ -111,11 +109,8 @@ void multiplyPanels(const PanelProduct &product, const float *left, const float 
                     int64_t threads) {
   const auto loops = STOW_FOR_INSTRUCTIONS(run);
   const ProductTasks tasks(product, panelColumns, threads);
-  parallelFor(tasks.slots, tasks.slots, [&](int64_t begin, int64_t end) {
-    for (int64_t slot = begin; slot < end; ++slot)
-      loops(product, tasks, {left, right, bias, result}, becomes,
-            reinterpret_cast<float *>(scratch) + slot * copiedElements(product),
-            tasks.count * slot / tasks.slots, tasks.count * (slot + 1) / tasks.slots);
+  runSlots(tasks, copiedElements(product), scratch, [&](float *own, int64_t begin, int64_t end) {
+    loops(product, tasks, {left, right, bias, result}, becomes, own, begin, end);
   });
 }
 

@@ -1,6 +1,7 @@
 // A matrix product cut into tasks for threads: columns of a width, and rows where these are fewer than threads.
 #pragma once
 
+#include "runtime/base/Parallel.h"
 #include "runtime/host/loops/PanelProduct.h"
 #include "runtime/host/loops/TileProduct.h"
 
@@ -75,6 +76,21 @@ STOW_INLINE void runTasks(const PanelProduct &product, const ProductTasks &tasks
     else
       multiply(Left{left + row * product.depth, product.depth}, part);
   }
+}
+
+/// Scratch of all slots, of `elements` floats each.
+inline Bytes scratchOfSlots(const ProductTasks &tasks, int64_t elements) {
+  return tasks.slots * elements * Bytes{sizeof(float)};
+}
+
+/// Calls run(scratch of the slot, begin, end) for each slot and its part of the tasks, on as many threads.
+template <typename Run>
+void runSlots(const ProductTasks &tasks, int64_t elements, char *scratch, const Run &run) {
+  parallelFor(tasks.slots, tasks.slots, [&](int64_t begin, int64_t end) {
+    for (int64_t slot = begin; slot < end; ++slot)
+      run(reinterpret_cast<float *>(scratch) + slot * elements, tasks.count * slot / tasks.slots,
+          tasks.count * (slot + 1) / tasks.slots);
+  });
 }
 
 } // namespace stow::host

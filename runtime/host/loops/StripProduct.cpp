@@ -1,6 +1,5 @@
 #include "runtime/host/loops/StripProduct.h"
 
-#include "runtime/base/Parallel.h"
 #include "runtime/host/loops/ProductTasks.h"
 
 namespace stow::host {
@@ -93,8 +92,7 @@ bool isForStrips(const PanelProduct &product, Becomes becomes) {
 }
 
 Bytes stripScratchBytes(const PanelProduct &product, int64_t threads) {
-  return ProductTasks(product, stripColumns, threads).slots * stripElements(product) *
-         Bytes{sizeof(float)};
+  return scratchOfSlots(ProductTasks(product, stripColumns, threads), stripElements(product));
 }
 
 void multiplyStrips(const PanelProduct &product, const float *left, const float *right,
@@ -102,11 +100,8 @@ void multiplyStrips(const PanelProduct &product, const float *left, const float 
                     int64_t threads) {
   const auto loops = STOW_FOR_INSTRUCTIONS(run);
   const ProductTasks tasks(product, stripColumns, threads);
-  parallelFor(tasks.slots, tasks.slots, [&](int64_t begin, int64_t end) {
-    for (int64_t slot = begin; slot < end; ++slot)
-      loops(product, tasks, {left, right, bias, result}, becomes,
-            reinterpret_cast<float *>(scratch) + slot * stripElements(product),
-            tasks.count * slot / tasks.slots, tasks.count * (slot + 1) / tasks.slots);
+  runSlots(tasks, stripElements(product), scratch, [&](float *own, int64_t begin, int64_t end) {
+    loops(product, tasks, {left, right, bias, result}, becomes, own, begin, end);
   });
 }
 
