@@ -109,14 +109,12 @@ void RankGroup::shareState(Executor &executor) {
 }
 
 void RankGroup::gather(std::span<const double> own, std::span<double> all) {
-  if (!ranks)
+  if (!ranks || own.empty())
     return std::ranges::copy(own, all.begin()), void();
-  const auto count = static_cast<size_t>(size());
-  for (size_t i = 0; i < own.size(); ++i) {
-    const std::vector<uint64_t> numbers = ranks->gather(std::bit_cast<uint64_t>(own[i]));
-    for (size_t rank = 0; rank < count; ++rank)
-      all[rank * own.size() + i] = std::bit_cast<double>(numbers[rank]);
-  }
+  // Bytes, of which a double is two floats' worth.
+  constexpr auto words = static_cast<int64_t>(sizeof(double) / sizeof(float));
+  ranks->gather(reinterpret_cast<const float *>(own.data()), words * std::ssize(own),
+                reinterpret_cast<float *>(all.data()));
 }
 
 void RankGroup::save(const std::function<void()> &write) {
