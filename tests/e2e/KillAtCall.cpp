@@ -2,15 +2,20 @@
 // the number STOWAGE_KILL_AT of those that change files: write, fsync, fdatasync, linkat and rename.
 // STOWAGE_FULL=FIRST-LAST: writes with these numbers find no space on the device, and the call in
 // front of them room for half of what it has to write. STOWAGE_KILL_AT_COPY: in front of the pread or
-// pwrite with this number, which are the pieces of copies to slow memory and back. When the process
-// ends by itself, writes how many calls there were, and how many of copies, to the file that
-// STOWAGE_CALLS names.
+// pwrite with this number, which are the pieces of copies to slow memory and back.
+// STOWAGE_COPY_FAULT=KIND@NUMBER lets the one with this number fail ("error": ENOSPC where it writes, EIO
+// where it reads), pass nothing ("end"), pass half of its blocks ("half") or change a bit on the way
+// ("bit"). When the process ends by itself, writes how many calls there were, and how many of copies, to
+// the file that STOWAGE_CALLS names.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
+#include <memory>
+#include <string_view>
 #include <unistd.h>
 
 namespace {
@@ -27,12 +32,36 @@ long countCall() {
   return number;
 }
 
-void countCopy() {
+constexpr size_t kBlock = 4096; // which a file that passes the page cache takes at least
+
+/// What befalls this piece of a copy; empty: nothing.
+std::string_view countCopy() {
   static const char *text = std::getenv("STOWAGE_KILL_AT_COPY");
   static const long last = text ? std::atol(text) : -1;
-  if (++copies == last)
+  static const char *fault = std::getenv("STOWAGE_COPY_FAULT");
+  static const char *at = fault ? std::strchr(fault, '@') : nullptr;
+  static const long faulty = at ? std::atol(at + 1) : -1;
+  const long number = ++copies;
+  if (number == last)
     raise(SIGKILL);
+  return number == faulty ? std::string_view(fault, at) : std::string_view();
 }
+
+/// Of a transfer, what it passes with `fault`, through `call`; `problem` is the error of one that fails.
+template <typename Call>
+ssize_t transfer(std::string_view fault, size_t size, int problem, const Call &call) {
+  if (fault == "error") {
+    errno = problem;
+    return -1;
+  }
+  if (fault == "end")
+    return 0;
+  return call(fault == "half" && size >= 2 * kBlock ? size / 2 / kBlock * kBlock : size);
+}
+
+struct Free {
+  void operator()(char *memory) const { std::free(memory); }
+};
 
 /// How many of `size` bytes the write with this number finds room for.
 size_t roomFor(long number, int file, size_t size) {
@@ -77,13 +106,24 @@ ssize_t countedPread(int file, void *data, size_t size, off_t offset) __asm__("p
 ssize_t countedPwrite(int file, const void *data, size_t size, off_t offset) __asm__("pwrite");
 ssize_t countedPread(int file, void *data, size_t size, off_t offset) {
   static const auto call = next<ssize_t (*)(int, void *, size_t, off_t)>("pread");
-  countCopy();
-  return call(file, data, size, offset);
+  const std::string_view fault = countCopy();
+  const ssize_t got =
+      transfer(fault, size, EIO, [&](size_t most) { return call(file, data, most, offset); });
+  if (fault == "bit" && got > 0)
+    static_cast<char *>(data)[got / 2] ^= 4;
+  return got;
 }
 ssize_t countedPwrite(int file, const void *data, size_t size, off_t offset) {
   static const auto call = next<ssize_t (*)(int, const void *, size_t, off_t)>("pwrite");
-  countCopy();
-  return call(file, data, size, offset);
+  const std::string_view fault = countCopy();
+  std::unique_ptr<char, Free> changed;
+  if (fault == "bit") {
+    changed.reset(static_cast<char *>(std::aligned_alloc(kBlock, size)));
+    std::memcpy(changed.get(), data, size);
+    changed.get()[size / 2] ^= 4;
+    data = changed.get();
+  }
+  return transfer(fault, size, ENOSPC, [&](size_t most) { return call(file, data, most, offset); });
 }
 int fsync(int file) {
   static const auto call = next<int (*)(int)>("fsync");

@@ -5,13 +5,16 @@
 A case trains a network, drawn interruptions of it one after another, each resumed from the last save, and then to its end: log and
 weights must be those of a run that nobody disturbs, bit for bit, and nothing but them is left. An interruption is a kill in front of a call that changes
 files, a kill or a request to end after a time, or a disk that is full for some writes. What fails is reduced: the
-shortest list of its interruptions that still fails is told with the seed. With --away the optimizer's state and frozen weights lie in slow
-memory, in the smallest arena, and kills come in front of a piece of a copy as well.
+shortest list of its interruptions that still fails is told with the seed. With --away values travel to a disk, and the optimizer's state
+and frozen weights lie there, in the smallest arena. Then kills come in front of a piece of a copy as well, on a disk that may be slow, and pieces
+fail: with an error, with nothing passed or half of it, or with a bit that has changed. All but the half end the run with an error that names the
+disk; in a save they may leave it out with a warning.
 
 A compilation that is interrupted, or that finds no room or a limit on the size of files, leaves neither an output nor a temporary file.
 """
 
 import argparse
+import json
 import os
 import random
 import re
@@ -25,6 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL, DATA = ROOT / "models/digits_cnn.onnx", ROOT / "models/data/digits.npz"
+FAULTS = ("error", "end", "half", "bit")
 ENDS = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "HUP": signal.SIGHUP, "KILL": signal.SIGKILL}
 
 
@@ -35,8 +39,8 @@ class Interrupted:
         self.folder.mkdir(parents=True)
         self.stowage, self.killer = args.stowage, args.kill_at_call
         self.executable = self.folder / "model"
-        self.compiling = [self.stowage, "compile", str(MODEL), "--threads=1", "--batch=16", "--optimizer=sgd:lr=0.05,momentum=0.9",
-                          *(self.away() if args.away else ["--recompute=none"])]  # fmt: skip
+        self.step = [str(MODEL), "--threads=1", f"--batch={32 if args.away else 16}", "--optimizer=sgd:lr=0.05,momentum=0.9"]
+        self.compiling = [self.stowage, "compile", *self.step, *(self.away() if args.away else ["--recompute=none"])]
         subprocess.run([*self.compiling, "-o", self.executable], check=True, stdout=subprocess.DEVNULL)
         counted = self.folder / "calls"
         self.runs = 0
@@ -50,17 +54,21 @@ class Interrupted:
 
     def away(self) -> list[str]:
         """Flags of the smallest arena with state in slow memory, a part of the weights frozen."""
-        flags = ["--freeze=fc*.weight", f"--offload={self.folder}", "--offload-bandwidth=1,1,5", "--offload-state=all"]
-        told = subprocess.run([self.stowage, "plan", str(MODEL), "--threads=1", "--batch=16", "--optimizer=sgd:lr=0.05,momentum=0.9", *flags,
-                               "--memory-budget=1KiB"], capture_output=True, text=True)  # fmt: skip
+        flags = ["--freeze=fc2.weight", f"--offload={self.folder}", "--offload-bandwidth=1,1,5", "--offload-state=all"]
+        told = subprocess.run([self.stowage, "plan", *self.step, *flags, "--memory-budget=1KiB"], capture_output=True, text=True)
         smallest = re.search(r"smallest achievable +.*\((\d+) bytes\)", told.stderr)
         assert smallest, told.stderr
-        return [*flags, f"--memory-budget={smallest[1]}"]
+        flags.append(f"--memory-budget={smallest[1]}")
+        plan = subprocess.run([self.stowage, "plan", *self.step, *flags, "--format=json"], capture_output=True, text=True).stdout
+        copies = next(graph["copies"]["each"] for graph in json.JSONDecoder().raw_decode(plan)[0]["graphs"] if graph["name"] == "train")
+        travels = {(copy["name"], copy["direction"]) for copy in copies}
+        assert travels >= {("/conv2/Conv", "out"), ("fc1.weight.momentum", "out"), ("fc2.weight", "in")}, f"a value, state and a frozen weight travel: {travels}"
+        return flags
 
     def results(self, name: str) -> tuple[bytes, bytes]:
         return (self.folder / name / "run.csv").read_bytes(), (self.folder / name / "w.safetensors").read_bytes()
 
-    def train(self, name: str, settings: dict[str, str], end: tuple[int, float] | None = None) -> tuple[int, str]:
+    def train(self, name: str, settings: dict[str, str], end: tuple[int, float] | None = None, *flags: str) -> tuple[int, str]:
         """Exit code and messages of a run, which goes on from its last save; `end`: a signal, and after how many seconds."""
         self.runs += 1
         folder = self.folder / name
@@ -68,7 +76,7 @@ class Interrupted:
         weights, log = folder / "w.safetensors", folder / "run.csv"
         # A log that a full disk has cut short belongs to no save: the next run would say so, and takes what can be kept.
         words = [self.executable, "train", f"--data={DATA}", f"--save={weights}", f"--log={log}", "--steps=40", "--save-every=7",
-                 "--lr=0.02", "--seed=3", "--validation-split=0", "--quiet"]  # fmt: skip
+                 "--lr=0.02", "--seed=3", "--validation-split=0", "--quiet", *flags]  # fmt: skip
         if weights.exists():
             words.append("--resume")
         process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -82,9 +90,11 @@ class Interrupted:
         return process.returncode, words
 
     def draw(self, rng: random.Random) -> tuple:
-        kind = rng.choice(["call", "call", "full", "time"] if self.copies == 0 else ["copy", "copy", "call", "full", "time"])
-        if kind == "copy":
-            return kind, rng.randint(1, self.copies)
+        kind = rng.choice(["call", "call", "full", "time"] if self.copies == 0 else ["copy", "copy", "fault", "fault", "call", "full", "time"])
+        if kind == "copy":  # while other copies are on their way, longer on a slow disk
+            return kind, rng.randint(1, self.copies), rng.choice([None, "0.05,0.02,200"])
+        if kind == "fault":
+            return kind, rng.choice(FAULTS), rng.randint(2, self.copies)  # the first asks whether the file may pass the page cache
         if kind == "call":
             return kind, rng.randint(1, self.calls // 2)
         if kind == "full":
@@ -99,8 +109,12 @@ class Interrupted:
                 code, words = self.train("case", {"STOWAGE_KILL_AT": str(what[0])})
                 good = code in (0, -signal.SIGKILL)
             elif kind == "copy":
-                code, words = self.train("case", {"STOWAGE_KILL_AT_COPY": str(what[0])})
+                slow = [f"--offload-bandwidth={what[1]}"] if what[1] else []
+                code, words = self.train("case", {"STOWAGE_KILL_AT_COPY": str(what[0])}, None, *slow)
                 good = code in (0, -signal.SIGKILL)
+            elif kind == "fault":
+                code, words = self.fault(*what)
+                good = code == 0
             elif kind == "full":
                 code, words = self.train("case", {"STOWAGE_FULL": f"{what[0]}-{what[0] + what[1]}"})
                 good = code == 0 or code == 1 and "error: cannot write '" in words and "No space left on device" in words
@@ -124,6 +138,21 @@ class Interrupted:
         if left != ["run.csv", "w.safetensors"] or len(parts) > kills:  # a kill between link and rename leaves one
             return f"left behind: {left} {parts}"
         return ""
+
+    def fault(self, kind: str, number: int) -> tuple[int, str]:
+        """A run in which this befalls the piece of a copy with this number: 0 where it ends as it has to. A save that cannot read state once is
+        left out with a warning, and what has changed a bit on its way out may be overwritten before anybody reads it."""
+        counted = self.folder / "copies"
+        code, words = self.train("case", {"STOWAGE_COPY_FAULT": f"{kind}@{number}", "STOWAGE_CALLS": str(counted)})
+        if code not in (0, 1):
+            return code, words
+        ends = kind != "half" and int(counted.read_text().split()[1]) >= number
+        names = re.search(rf"^(error|warning): .*slow memory in '{re.escape(str(self.folder))}': ", words, re.M)
+        if code == 0:
+            good = not ends or kind == "bit" or (names is not None and names[1] == "warning")
+        else:
+            good = ends and names is not None
+        return (0 if good else 1), words
 
     def case(self, seed: int) -> str:
         rng = random.Random(seed)
