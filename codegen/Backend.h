@@ -68,6 +68,9 @@ public:
   /// What a process takes on the device beside the arena.
   virtual OutsideArena outsideArena() const = 0;
 
+  /// What a process takes there in addition for being connected to others, in a program for several devices.
+  virtual OutsideArena outsideOfRanks() const = 0;
+
   /// The device's memory; absent where the target names no device of its own. Of several devices the one with the least.
   virtual std::optional<Card> card() const { return std::nullopt; }
 
@@ -114,7 +117,6 @@ enum class Feature : uint8_t {
   HostMemory, ///< buffers travel to memory of the host that is not the arena's, and back: --offload=host
   Epilogues, ///< of library calls there is more than one kind: --epilogues
   Tf32,      ///< products of f32 values may be cut to TF32: --tf32
-  Ranks,     ///< programs of several processes add up over them: --devices
 };
 
 /// The target of a program where nobody names one.

@@ -58,7 +58,8 @@ Bytes budgetOfCard(const CompileOptions &options) {
     throw Error::badInput(
         "--memory-budget=card plans for what the card has, and --target=" + options.target +
         " names none with a known memory; say how much it has: --card=24GiB");
-  const Bytes process = options.outside.value_or(card->processBytes);
+  const Bytes ofRanks = options.devices > 1 ? *chooseBackend(options)->outsideOfRanks().bytes : 0;
+  const Bytes process = options.outside.value_or(card->processBytes + ofRanks);
   const bool coversProcess = options.budgetCovers == BudgetCovers::Process;
   const Bytes budget = card->bytes - card->systemBytes - (coversProcess ? 0 : process);
   if (budget <= 0)

@@ -533,15 +533,14 @@ static void checkDevices(const CompileOptions &options) {
   if (options.devices == 1)
     return;
   for (const auto &[isGiven, flag] :
-       {std::pair(!whyNot(options.target, Feature::Ranks).empty(), "--target=" + options.target),
-        std::pair(options.accumulate != 1, std::string("--accumulate")),
+       {std::pair(options.accumulate != 1, std::string("--accumulate")),
         std::pair(!options.shapes.empty(), std::string("--shapes")),
         std::pair(options.offload.isAsked(), std::string("--offload")),
         std::pair(options.offload.statePercent != 0, std::string("--offload-state")),
         std::pair(!options.inputGradients.empty(), std::string("--input-gradients")),
         std::pair(options.profile == "run", std::string("--profile=run"))})
     if (isGiven)
-      throw Error::badInput("--devices=N makes programs for processors, of a step of one batch "
+      throw Error::badInput("--devices=N makes programs of a step of one batch "
                             "in one shape that needs no other memory, weighed by a data sheet; "
                             "leave it or " +
                             flag + " out");

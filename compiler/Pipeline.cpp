@@ -27,7 +27,6 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/InputFile.h"
 #include "runtime/base/LongWork.h"
-#include "runtime/format/Reduction.h"
 #include "runtime/format/SlowCopies.h"
 
 #include "mlir/IR/Verifier.h"
@@ -280,8 +279,13 @@ void stateOutside(ModuleOp module, const CompileOptions &options, const Backend 
   OutsideArena outside = backend.outsideArena();
   if (options.outside)
     outside = {options.outside, "as --outside says"};
-  else if (options.devices > 1 && outside.bytes)
-    *outside.bytes += kRanksProcessBytes;
+  else if (options.devices > 1) {
+    const OutsideArena ranks = backend.outsideOfRanks();
+    if (outside.bytes)
+      *outside.bytes += *ranks.bytes;
+    if (!ranks.note.empty())
+      outside.note += "; " + ranks.note;
+  }
   Builder builder(module.getContext());
   if (outside.bytes)
     module->setAttr(kOutsideBytesAttr, builder.getI64IntegerAttr(*outside.bytes));

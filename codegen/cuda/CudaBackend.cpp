@@ -11,6 +11,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <filesystem>
 
 using namespace mlir;
@@ -21,6 +23,14 @@ namespace {
 /// A CUDA process beside its arena where nobody has measured one of ours: out-of-memory messages of PyTorch that users have
 /// published state 0.46 to 0.50 GiB beside its allocator on an RTX 4090, an A100 and an H100.
 constexpr Bytes kProcessBytes = Bytes{512} << 20;
+
+/// What NCCL takes of a GPU that it connects to others: for each connection of a channel the buffers of its three protocols, 4 MiB
+/// for NCCL_BUFFSIZE (its documentation) and in all 10 MiB to receive and 2 to send, as its log of allocations has it on eight H100
+/// (github.com/NVIDIA/nccl/issues/1685). A channel is part of a ring and, for large sums, of a tree up and down; there are 32 at most
+/// (NCCL_MAX_CTAS).
+constexpr Bytes kNcclConnectionBytes = Bytes{12} << 20;
+constexpr int kNcclChannels = 32, kNcclConnections = 3;
+constexpr Bytes kNcclBytes = kNcclChannels * kNcclConnections * kNcclConnectionBytes;
 
 class CudaCommands : public CommandRules {
 public:
@@ -79,6 +89,12 @@ public:
                    part.source;
     }
     return most;
+  }
+
+  OutsideArena outsideOfRanks() const override {
+    return {kNcclBytes,
+            absl::StrCat("NCCL's buffers, at most ", kNcclChannels, " channels of ",
+                         kNcclConnections, " connections with ", kNcclConnectionBytes, " bytes")};
   }
 
   std::optional<Card> card() const override {
@@ -146,10 +162,6 @@ std::string whyNot(Feature feature) {
            "of the host: --offload=host";
   case Feature::HostMemory:
     return "";
-  case Feature::Ranks:
-    return "--devices adds up over processes by MPI on the host; on GPUs that takes NCCL, which "
-           "the "
-           "CUDA device does not have";
   case Feature::Epilogues:
   case Feature::Tf32:
     return "";

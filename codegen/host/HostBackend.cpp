@@ -8,6 +8,7 @@
 #include "ir/StowKernelOps.h"
 #include "passes/memory/Passes.h"
 #include "runtime/base/Error.h"
+#include "runtime/format/Reduction.h"
 #include "runtime/host/Arena.h"
 #include "runtime/host/Instructions.h"
 #include "runtime/host/Outside.h"
@@ -77,6 +78,8 @@ public:
 
   OutsideArena outsideArena() const override { return {kProcessBytes, "", kBytesPerCall}; }
 
+  OutsideArena outsideOfRanks() const override { return {kRanksProcessBytes, ""}; }
+
   std::string processor() const override { return llvm::sys::getHostCPUName().str(); }
 
   FailureOr<BuiltProgram> build(ModuleOp module) const override {
@@ -107,7 +110,6 @@ private:
 std::string whyNot(Feature feature) {
   switch (feature) {
   case Feature::FolderMemory:
-  case Feature::Ranks:
     return "";
   case Feature::HostMemory:
     return "--offload=host and auto are for GPUs; the arena of a program on the CPU is memory of "

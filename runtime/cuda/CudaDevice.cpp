@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <set>
 #include <utility>
 
@@ -58,7 +59,7 @@ constexpr int kMostFirstRunSeconds = 5;
 } // namespace
 
 CudaDevice::CudaDevice(const DeviceOptions &options) : Device(options), driver(openDriver()) {
-  device = chooseGpu(driver, options.gpu.value_or(0));
+  device = chooseGpu(driver, options.gpu ? *options.gpu : options.ranks ? gpuOfRank(driver) : 0);
   driver.require(driver.primaryCtxRetain(&context, device), "opening the GPU");
   try {
     enter();
@@ -95,7 +96,7 @@ void CudaDevice::enter() const {
 /// What is certain not to fit is said before anything is loaded.
 void CudaDevice::reserveArena() {
   requireArenaFits();
-  memoryOfArena.emplace(driver, device, options.arenaBytes);
+  memoryOfArena.emplace(driver, device, options.arenaBytes, options.ranks != nullptr);
   if (!memoryOfArena->isReserved())
     takeArena();
   placeArena();
@@ -159,6 +160,8 @@ std::optional<DriverMemory> CudaDevice::driverMemory() const {
 
 std::vector<std::string> CudaDevice::notes() const {
   std::vector<std::string> all = slowCopies;
+  if (collectives && !collectives->note().empty())
+    all.push_back(collectives->note());
   if (!memoryOfArena->obstacle().empty())
     all.push_back("the arena was taken before code, libraries and graphs, not after them: " +
                   memoryOfArena->obstacle());
@@ -203,6 +206,8 @@ CudaDevice::Block CudaDevice::makeBlock(Bytes size) {
 
 /// Gives everything back; results do not matter any more.
 void CudaDevice::release() {
+  if (collectives && std::uncaught_exceptions() > 0)
+    collectives->abort();
   for (Stream made : {stream, copies})
     if (made)
       driver.streamSynchronize(made);
@@ -224,6 +229,7 @@ void CudaDevice::release() {
       driver.memFreeHost(block.bytes);
   }
   graphs.clear(); // with what libraries hold in the context
+  collectives.reset();
   slow.reset();
   if (module)
     driver.moduleUnload(module);
@@ -247,8 +253,19 @@ void CudaDevice::mark(Block &block) {
 void CudaDevice::waitFor(const Block &block, const char *what) {
   if (block.mark <= passedMarks)
     return;
-  driver.require(driver.eventSynchronize(block.done), what);
+  if (collectives)
+    collectives->wait(stream, block.done, what);
+  else
+    driver.require(driver.eventSynchronize(block.done), what);
   passedMarks = block.mark;
+}
+
+/// Until all that the stream has is done.
+void CudaDevice::waitForStream(const char *what) {
+  if (collectives)
+    collectives->wait(stream, nullptr, what);
+  else
+    driver.require(driver.streamSynchronize(stream), what);
 }
 
 /// The block at hand is taken up again when all that was put on the stream so far has happened.
@@ -329,7 +346,7 @@ void CudaDevice::bringArrivals() {
 char *CudaDevice::slowBytesAt(Bytes offset) {
   if (!slow)
     throw Error::internal("a transfer from or to slow memory, of which the bound program has none");
-  driver.require(driver.streamSynchronize(stream), "the commands before a transfer");
+  waitForStream("the commands before a transfer");
   return slow->at(offset - slowBeginOf(arenaBytes()));
 }
 
@@ -400,6 +417,8 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   const std::string deviceName = nameOfDevice(driver, device);
   chip = chipAtHand(program, deviceName, architectureOf(driver, device));
   module = loadKernels(driver, device, deviceName, image.deviceCode);
+  if (options.ranks)
+    collectives.emplace(driver, *options.ranks);
   rehearse();
   if (program.slowBytes > 0)
     slow.emplace(driver, program, options.slow, arena);
@@ -427,14 +446,17 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   Bytes before = inUse();
   memory.code = before - memory.contexts -
                 (memoryOfArena->isTaken() ? options.arenaBytes : memoryOfArena->rehearsalBytes());
-  if (slow) { // a graph's copies are between memory that is there, not between addresses alone
+  if (slow ||
+      collectives) { // what graphs copy, or NCCL has registered, is memory, not addresses alone
     takeArena();
     before = inUse();
   }
+  if (collectives)
+    collectives->registerArena(arena, options.arenaBytes);
   for (size_t i = 0; i < graphs.size(); ++i)
     if (!graphs[i].commands.empty())
       capture(graphs[i], nameOfCommands(program, i));
-  driver.require(driver.streamSynchronize(stream), "bringing the graphs to the GPU");
+  waitForStream("bringing the graphs to the GPU");
   memory.graphs = inUse() - before;
   takeArena();
   if (alternativesAsked() > 1)
@@ -524,12 +546,12 @@ void CudaDevice::chooseAlgorithms(const Program &program) {
       });
     if (!changes || graphs[i].commands.empty())
       continue;
-    driver.require(driver.streamSynchronize(stream), "timing the libraries' calls");
+    waitForStream("timing the libraries' calls");
     driver.graphExecDestroy(std::exchange(graphs[i].executable, nullptr));
     capture(graphs[i], nameOfCommands(program, i));
   }
   goneAlgorithms = gone.size(), otherQuestions = others.size();
-  driver.require(driver.streamSynchronize(stream), "bringing the graphs to the GPU");
+  waitForStream("bringing the graphs to the GPU");
 }
 
 void CudaDevice::bindRooms(const GraphProgram &graph, BoundGraph &bound) {
@@ -548,10 +570,10 @@ void CudaDevice::bindRooms(const GraphProgram &graph, BoundGraph &bound) {
 /// to what is counted as code. What the calls compute from the undefined arena is overwritten later.
 void CudaDevice::warmUp() {
   forEachCall([&](LibraryCall &call) { call.submit(stream); });
-  driver.require(driver.streamSynchronize(stream), "the first run of the libraries' calls");
+  waitForStream("the first run of the libraries' calls");
   if (alternativesAsked() > 1)
     warmUpAlternatives();
-  driver.require(driver.streamSynchronize(stream), "the first run of other kernels");
+  waitForStream("the first run of other kernels");
 }
 
 void CudaDevice::forEachCall(const std::function<void(LibraryCall &)> &visit) const {
@@ -637,6 +659,8 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
     bound.call = bindProduct(command, arena, alternativesAsked());
   else if (isConvolution(command))
     bound.call = bindConvolution(command, chip, arena);
+  else if (isOfRanks(command))
+    bound.call = bindOfRanks(collectives ? &*collectives : nullptr, command, arena);
   else
     throw Error::badInput("command " + command.title() +
                           " is a library call that this runtime does not have");
@@ -732,7 +756,7 @@ void CudaDevice::runCommand(size_t graph, size_t command) {
   enter();
   leaveBlock();
   submit(graphs.at(graph).commands.at(command));
-  driver.require(driver.streamSynchronize(stream), "running it");
+  waitForStream("running it");
 }
 
 void CudaDevice::runTimed(size_t number, std::span<CommandTime> times) {
@@ -744,7 +768,7 @@ void CudaDevice::runTimed(size_t number, std::span<CommandTime> times) {
     submit(graph.commands[i], /*isTimed=*/true);
     driver.require(driver.eventRecord(graph.marks[i + 1], stream), "recording an event");
   }
-  driver.require(driver.eventSynchronize(graph.marks.back()), "the commands of a step");
+  waitForStream("the commands of a step");
   for (size_t i = 0; i < graph.commands.size(); ++i) {
     float milliseconds = 0;
     driver.require(driver.eventElapsedTime(&milliseconds, graph.marks[i], graph.marks[i + 1]),

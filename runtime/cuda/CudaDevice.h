@@ -20,6 +20,7 @@
 // behind that (DeviceArena.h), or by the first transfer that comes before. After bind() nothing is allocated.
 #pragma once
 
+#include "runtime/cuda/Collectives.h"
 #include "runtime/cuda/DeviceArena.h"
 #include "runtime/cuda/LibraryCall.h"
 #include "runtime/cuda/SlowMemory.h"
@@ -138,6 +139,7 @@ private:
   void capture(BoundGraph &graph, const std::string &what);
   void mark(Block &block);
   void waitFor(const Block &block, const char *what);
+  void waitForStream(const char *what);
   void leaveBlock();
   Bytes inUse() const;
   void runTimed(size_t number, std::span<CommandTime> times);
@@ -172,8 +174,9 @@ private:
   Module module = nullptr;
   int multiprocessors = 1;
   std::vector<BoundGraph> graphs;
-  std::optional<SlowMemory> slow;      ///< of a bound program of which something travels
-  std::vector<std::string> slowCopies; ///< sentences on those that take longer than planned
+  std::optional<Communicator> collectives; ///< of a bound program for several devices
+  std::optional<SlowMemory> slow;          ///< of a bound program of which something travels
+  std::vector<std::string> slowCopies;     ///< sentences on those that take longer than planned
   std::vector<SplitProducts> splitProducts;
   Tuned tuned;
   std::array<Event, 2> timing = {};

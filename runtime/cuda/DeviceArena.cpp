@@ -13,8 +13,9 @@ constexpr Bytes kMostPieceBytes = Bytes{64} << 20;
 
 } // namespace
 
-DeviceArena::DeviceArena(const Driver &driver, int device, Bytes bytes)
+DeviceArena::DeviceArena(const Driver &driver, int device, Bytes bytes, bool isShared)
     : driver(driver), bytes(bytes), taken(bytes == 0) {
+  properties.handleTypes = isShared ? kFileDescriptor : 0;
   if (taken)
     return;
   int isSupported = 0;

@@ -25,8 +25,8 @@ namespace stow::cuda {
 class DeviceArena {
 public:
   /// Reserves addresses for `bytes` bytes on GPU `device`, whose context is current in this thread, as it is in all
-  /// calls.
-  DeviceArena(const Driver &driver, int device, Bytes bytes);
+  /// calls. `isShared`: other processes of the machine may map the memory, as NCCL does with what is registered.
+  DeviceArena(const Driver &driver, int device, Bytes bytes, bool isShared = false);
   /// Nothing may be on its way to or from the arena.
   ~DeviceArena();
   DeviceArena(const DeviceArena &) = delete;

@@ -78,6 +78,7 @@ Driver load() {
   functions.find(driver.streamCreate, "cuStreamCreate");
   functions.find(driver.streamDestroy, "cuStreamDestroy_v2");
   functions.find(driver.streamSynchronize, "cuStreamSynchronize");
+  functions.find(driver.streamQuery, "cuStreamQuery");
   functions.find(driver.streamWaitEvent, "cuStreamWaitEvent");
   functions.find(driver.streamBeginCapture, "cuStreamBeginCapture_v2");
   functions.find(driver.streamEndCapture, "cuStreamEndCapture");
@@ -86,6 +87,7 @@ Driver load() {
   functions.find(driver.eventRecord, "cuEventRecord");
   functions.find(driver.eventRecordWithFlags, "cuEventRecordWithFlags");
   functions.find(driver.eventSynchronize, "cuEventSynchronize");
+  functions.find(driver.eventQuery, "cuEventQuery");
   functions.find(driver.eventElapsedTime, "cuEventElapsedTime");
   functions.find(driver.moduleLoadData, "cuModuleLoadData");
   functions.find(driver.moduleUnload, "cuModuleUnload");

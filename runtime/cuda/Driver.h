@@ -42,7 +42,7 @@ struct AccessDescription {
 };
 
 // Values of its enumerations.
-inline constexpr Result kOutOfMemory = 2, kNoDevice = 100;
+inline constexpr Result kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600;
 inline constexpr Result kNoBinaryForGpu = 209, kUnsupportedPtxVersion = 222;
 inline constexpr int kMultiprocessorCount = 16;     ///< of CUdevice_attribute
 inline constexpr int kComputeCapabilityMajor = 75;  ///< of CUdevice_attribute
@@ -53,6 +53,7 @@ inline constexpr unsigned kStreamNonBlocking = 1;   ///< of CUstream_flags
 inline constexpr unsigned kEventDisableTiming = 2;  ///< of CUevent_flags
 inline constexpr int kCaptureThreadLocal = 1;       ///< of CUstreamCaptureMode
 inline constexpr int kAllocationPinned = 1;         ///< of CUmemAllocationType
+inline constexpr int kFileDescriptor = 1;           ///< of CUmemAllocationHandleType
 inline constexpr int kLocationDevice = 1;           ///< of CUmemLocationType
 inline constexpr int kGranularityRecommended = 1;   ///< of CUmemAllocationGranularity_flags
 inline constexpr int kAccessReadWrite = 3;          ///< of CUmemAccess_flags
@@ -91,6 +92,7 @@ struct Driver {
   Result (*streamCreate)(Stream *, unsigned);
   Result (*streamDestroy)(Stream);
   Result (*streamSynchronize)(Stream);
+  Result (*streamQuery)(Stream);
   Result (*streamWaitEvent)(Stream, Event, unsigned);
   Result (*streamBeginCapture)(Stream, int);
   Result (*streamEndCapture)(Stream, Graph *);
@@ -99,6 +101,7 @@ struct Driver {
   Result (*eventRecord)(Event, Stream);
   Result (*eventRecordWithFlags)(Event, Stream, unsigned);
   Result (*eventSynchronize)(Event);
+  Result (*eventQuery)(Event);
   Result (*eventElapsedTime)(float *, Event, Event);
   Result (*moduleLoadData)(Module *, const void *);
   Result (*moduleUnload)(Module);

@@ -25,6 +25,10 @@ constexpr Variables known[] = {
     {MpiKind::OpenMpi, "PMIX_RANK", nullptr},
 };
 
+/// Open MPI's, MPICH's and Slurm's.
+constexpr const char *localRanks[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                      "SLURM_LOCALID"};
+
 std::optional<int64_t> numberIn(const char *name) {
   const char *text = name ? std::getenv(name) : nullptr;
   if (!text)
@@ -41,9 +45,16 @@ std::optional<int64_t> numberIn(const char *name) {
 } // namespace
 
 std::optional<RankLaunch> launchOfEnvironment() {
-  for (const Variables &variables : known)
-    if (const std::optional<int64_t> rank = numberIn(variables.rank))
-      return RankLaunch{variables.kind, *rank, numberIn(variables.size), variables.rank};
+  for (const Variables &variables : known) {
+    const std::optional<int64_t> rank = numberIn(variables.rank);
+    if (!rank)
+      continue;
+    RankLaunch launch{variables.kind, *rank, numberIn(variables.size), variables.rank, {}};
+    for (const char *name : localRanks)
+      if (!launch.localRank && (launch.localRank = numberIn(name)))
+        launch.localVariable = name;
+    return launch;
+  }
   return std::nullopt;
 }
 

@@ -13,8 +13,10 @@ enum class MpiKind : uint8_t { OpenMpi, Mpich };
 struct RankLaunch {
   MpiKind kind = MpiKind::OpenMpi;
   int64_t rank = 0;
-  std::optional<int64_t> size; ///< where the launcher says it
-  std::string variable;        ///< by which it was told
+  std::optional<int64_t> size;      ///< where the launcher says it
+  std::string variable;             ///< by which it was told
+  std::optional<int64_t> localRank; ///< among the ranks of its machine, where the launcher says it
+  std::string localVariable = {};   ///< by which that was told
 };
 
 /// The launch that this process is part of; none where no launcher has started it. Throws Error(BadInput) that

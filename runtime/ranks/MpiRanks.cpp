@@ -126,6 +126,20 @@ public:
 
   void setWatch(RankWatch given) override { watch = std::move(given); }
 
+  void waitUntil(const std::function<bool()> &isDone) override {
+    if (!lost.empty())
+      throw RankLost(lost);
+    watchUntil(isDone);
+  }
+
+  void lose(const std::string &why) override {
+    const std::vector<int64_t> silent = silentRanks(kAnswerTime);
+    lost = silent.empty() ? why
+                          : concat(why, "; ", namesOf(silent), silent.size() == 1 ? " does" : " do",
+                                   " not answer");
+    throw RankLost(lost);
+  }
+
   void sum(float *values, int64_t count, char *scratch) override {
     for (int64_t first = 0; first < count; first += kReductionChunk)
       sumChunk(values + first, std::min(kReductionChunk, count - first),
@@ -197,13 +211,19 @@ private:
       throw RankLost(lost);
     Handle request{};
     require(begin(&request), "an exchange");
+    watchUntil([&] {
+      int isDone = 0;
+      require(mpi.test(&request, &isDone, constants.noStatus), "MPI_Test");
+      return isDone != 0;
+    });
+  }
+
+  template <typename IsDone> void watchUntil(const IsDone &isDone) {
     const Clock::time_point start = Clock::now();
     Clock::time_point look = start + kLooks;
     std::optional<Clock::time_point> asked;
     for (int64_t polls = 1;; ++polls) {
-      int isDone = 0;
-      require(mpi.test(&request, &isDone, constants.noStatus), "MPI_Test");
-      if (isDone)
+      if (isDone())
         return;
       if (polls % kPolls != 0)
         continue;
@@ -219,7 +239,7 @@ private:
         else if (now - *asked >= 2 * kLooks)
           tellWhoIsSilent();
       }
-      if (watch.patience.count() > 0 && now - start >= watch.patience && comesLate(request))
+      if (watch.patience.count() > 0 && now - start >= watch.patience && comesLate(isDone))
         return;
     }
   }
@@ -291,14 +311,11 @@ private:
   }
 
   /// Behind the time that a rank may take: whether it has come after all, else RankLost with its name.
-  bool comesLate(Handle &request) {
+  template <typename IsDone> bool comesLate(const IsDone &isDone) {
     const std::vector<int64_t> silent = silentRanks(kAnswerTime);
-    int isDone = 0;
-    for (const Clock::time_point end = Clock::now() + kAnswerTime;
-         isDone == 0 && Clock::now() < end;)
-      require(mpi.test(&request, &isDone, constants.noStatus), "MPI_Test");
-    if (isDone != 0)
-      return true;
+    for (const Clock::time_point end = Clock::now() + kAnswerTime; Clock::now() < end;)
+      if (isDone())
+        return true;
     char time[32];
     std::snprintf(time, sizeof(time), "%g s", static_cast<double>(watch.patience.count()) / 1e3);
     lost = silent.empty() ? concat("all ranks have waited for ", time, ", for different things")

@@ -45,6 +45,13 @@ public:
   /// From here on. Calls that wait longer for another rank than that throw RankLost, which names it.
   virtual void setWatch(RankWatch watch) = 0;
 
+  // What ranks exchange by other ways than these calls, as their devices do. Not collective.
+
+  /// Asks `isDone` until it says so or throws: it waits for other ranks, and does not block. Throws RankLost as the calls do.
+  virtual void waitUntil(const std::function<bool()> &isDone) = 0;
+  /// Such an exchange has failed, which only says why: throws RankLost, with the ranks that do not answer, and from here on so do all calls.
+  [[noreturn]] virtual void lose(const std::string &why) = 0;
+
   /// Replaces each element by its sum over the ranks, added in their order to 0: ((0 + x0) + x1) + ... The same
   /// bits on all ranks and in every run, and those of a loop over the ranks' values in one process.
   /// `scratch` has reductionScratchBytes (runtime/format/Reduction.h). Allocates nothing.

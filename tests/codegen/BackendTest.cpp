@@ -14,13 +14,11 @@ using testing::IsEmpty;
 TEST(BackendTest, FeaturesOfTargets) {
   EXPECT_THAT(whyNot("host", Feature::FolderMemory), IsEmpty());
   EXPECT_THAT(whyNot("host", Feature::HostMemory), HasSubstr("--offload=FOLDER"));
-  EXPECT_THAT(whyNot("host", Feature::Ranks), IsEmpty());
   EXPECT_THAT(whyNot("cpu", Feature::Tf32), HasSubstr("--tf32 is about GPUs"));
   EXPECT_THAT(whyNot("host", Feature::Epilogues), HasSubstr("say --target=cuda:CHIP"));
   for (const char *gpu : {"cuda:h100", "RTX 4090", "cuda:a100,h100"}) {
     EXPECT_THAT(whyNot(gpu, Feature::FolderMemory), HasSubstr("--offload=host")) << gpu;
     EXPECT_THAT(whyNot(gpu, Feature::HostMemory), IsEmpty()) << gpu;
-    EXPECT_THAT(whyNot(gpu, Feature::Ranks), HasSubstr("NCCL")) << gpu;
     EXPECT_THAT(whyNot(gpu, Feature::Tf32), IsEmpty()) << gpu;
     EXPECT_THAT(whyNot(gpu, Feature::Epilogues), IsEmpty()) << gpu;
   }

@@ -13,6 +13,7 @@ public:
   OutsideArena outsideArena() const override {
     return {host::kProcessBytes, "", host::kBytesPerCall};
   }
+  OutsideArena outsideOfRanks() const override { return {0, ""}; }
   std::string processor() const override { return "none"; }
   mlir::FailureOr<BuiltProgram> build(mlir::ModuleOp) const override { return mlir::failure(); }
   mlir::FailureOr<LinkInput> writeObjects(BuiltProgram &, ProgramForm, const std::string &,

@@ -29,7 +29,7 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
     "runtime/host": (["runtime/base", "runtime/format", "runtime/slow", "runtime/ranks", "runtime/device", "runtime/host/loops"], False),
     "runtime/host/loops": (["runtime/base", "runtime/format", "runtime/device", "runtime/host/Float16.h", "runtime/host/Instructions.h",
                             "runtime/host/Library.h"], False),
-    "runtime/cuda": (["runtime/base", "runtime/format", "runtime/device"], False),
+    "runtime/cuda": (["runtime/base", "runtime/format", "runtime/ranks", "runtime/device"], False),
     "runtime/data": (["runtime/base", "runtime/format"], False),
     "runtime/program": ([room for room in RUNTIME if room not in DEVICES], False),
     "runtime/program/OpenDevice.cpp": (RUNTIME, False),

@@ -182,7 +182,8 @@ namespace {
 void requireProperties(const Driver &driver, const CUmemAllocationProp *properties) {
   require(driver.granularity > 0, "STANDIN_GRANULARITY is 0", CUDA_ERROR_NOT_SUPPORTED);
   require(properties && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
-              properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+              (properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE ||
+               properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) &&
               properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
               properties->location.id >= 0 && properties->location.id < driver.devices &&
               !properties->win32HandleMetaData && properties->allocFlags.compressionType == 0 &&

@@ -112,6 +112,32 @@ STANDIN_API void *standinHostPointer(uint64_t address, uint64_t bytes) {
   return driver.memory->host(address, bytes);
 }
 
+STANDIN_API int standinLaunchPolled(void *stream, StandInPoll poll, void *user) {
+  return call("standinLaunchPolled", Needs::Context, [&](Driver &driver) {
+    driver.submit(driver.requireStream(static_cast<CUstream>(stream)), CU_GRAPH_NODE_TYPE_KERNEL,
+                  [=, &driver] {
+                    driver.inHostFunction = true;
+                    const int isDone = poll(user);
+                    driver.inHostFunction = false;
+                    if (!isDone)
+                      throw NotYet();
+                    driver.now += 2e-6;
+                  });
+  });
+}
+
+STANDIN_API void standinStep(void) {
+  Driver &driver = Driver::get();
+  std::lock_guard guard(driver.lock);
+  for (auto &stream : driver.streams)
+    if (stream->tail && !stream->tail->done)
+      try {
+        driver.step(stream->tail);
+      } catch (const Refusal &refusal) {
+        driver.refuse(refusal);
+      }
+}
+
 STANDIN_API void standinPass(double seconds) { Driver::get().now += seconds; }
 
 STANDIN_API void standinReset(void) { Driver::get().reset(); }

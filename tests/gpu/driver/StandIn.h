@@ -67,6 +67,12 @@ void standinProvidePtx(const void *cubin, size_t bytes, const char *ptx);
 /* Where the device's bytes lie on the host, for stand-ins of libraries; null: they are not inside one
  * allocation. Call it only inside a host function of the stream (cuLaunchHostFunc). */
 void *standinHostPointer(uint64_t address, uint64_t bytes);
+/* Work of a library that waits for other processes: asked again and again when the stream comes to it, until it is not 0. Captured as a
+ * kernel is. Returns the driver's result. */
+typedef int (*StandInPoll)(void *user);
+int standinLaunchPolled(void *stream, StandInPoll poll, void *user);
+/* Runs one command of each stream that has one and for which all before it is done, for stand-ins whose other processes wait for this one. */
+void standinStep(void);
 /* Lets simulated time pass, for stand-ins of libraries: inside a host function of the stream. */
 void standinPass(double seconds);
 /* Forgets everything: contexts, memory, failures, counters; reads the environment again. */

@@ -392,6 +392,11 @@ void Driver::runCommand(Command &command) {
       keepOffCopies(command);
       run();
       busy.clear(), kept.clear();
+    } catch (const NotYet &) {
+      busy.clear(), kept.clear();
+      command.done = false;
+      command.run = std::move(run);
+      return;
     } catch (const Fault &fault) {
       busy.clear(), kept.clear();
       throw Refusal{resultOf(fault.kind), fault.what()};

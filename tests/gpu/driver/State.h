@@ -29,6 +29,9 @@ struct Refusal {
   std::string why;
 };
 
+/// Thrown by work that is not done yet, and is to be run again.
+struct NotYet {};
+
 struct ChipFigures {
   std::string name;
   int major = 0, minor = 0, multiprocessors = 0, clockKHz = 0, memoryClockKHz = 0;

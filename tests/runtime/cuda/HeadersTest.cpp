@@ -5,6 +5,7 @@
 #include "runtime/cuda/CublasLtApi.h"
 #include "runtime/cuda/CudnnApi.h"
 #include "runtime/cuda/Driver.h"
+#include "runtime/cuda/NcclApi.h"
 #include "runtime/device/Device.h"
 
 #include <gtest/gtest.h>
@@ -19,6 +20,9 @@
 #endif
 #if __has_include(<cudnn_graph.h>)
 #include <cudnn_graph.h>
+#endif
+#if __has_include(<nccl.h>)
+#include <nccl.h>
 #endif
 
 namespace stow::cuda {
@@ -109,6 +113,7 @@ CALLED_AS(Driver::memsetD8Async, cuMemsetD8Async);
 CALLED_AS(Driver::streamCreate, cuStreamCreate);
 CALLED_AS(Driver::streamDestroy, cuStreamDestroy);
 CALLED_AS(Driver::streamSynchronize, cuStreamSynchronize);
+CALLED_AS(Driver::streamQuery, cuStreamQuery);
 CALLED_AS(Driver::streamWaitEvent, cuStreamWaitEvent);
 CALLED_AS(Driver::streamBeginCapture, cuStreamBeginCapture);
 CALLED_AS(Driver::streamEndCapture, cuStreamEndCapture);
@@ -117,6 +122,7 @@ CALLED_AS(Driver::eventDestroy, cuEventDestroy);
 CALLED_AS(Driver::eventRecord, cuEventRecord);
 CALLED_AS(Driver::eventRecordWithFlags, cuEventRecordWithFlags);
 CALLED_AS(Driver::eventSynchronize, cuEventSynchronize);
+CALLED_AS(Driver::eventQuery, cuEventQuery);
 CALLED_AS(Driver::eventElapsedTime, cuEventElapsedTime);
 CALLED_AS(Driver::moduleLoadData, cuModuleLoadData);
 CALLED_AS(Driver::moduleUnload, cuModuleUnload);
@@ -132,6 +138,7 @@ CALLED_AS(Driver::getErrorName, cuGetErrorName);
 CALLED_AS(Driver::getErrorString, cuGetErrorString);
 SAME(kOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
 SAME(kNoDevice, CUDA_ERROR_NO_DEVICE);
+SAME(kNotReady, CUDA_ERROR_NOT_READY);
 SAME(kNoBinaryForGpu, CUDA_ERROR_NO_BINARY_FOR_GPU);
 SAME(kUnsupportedPtxVersion, CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
 SAME(kMultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -139,6 +146,7 @@ SAME(kComputeCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 SAME(kComputeCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 SAME(kVirtualMemorySupported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 SAME(kAllocationPinned, CU_MEM_ALLOCATION_TYPE_PINNED);
+SAME(kFileDescriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 SAME(kLocationDevice, CU_MEM_LOCATION_TYPE_DEVICE);
 SAME(kGranularityRecommended, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
 SAME(kAccessReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
@@ -254,6 +262,31 @@ SAME(cublaslt::kEpilogueGelu | 128, CUBLASLT_EPILOGUE_GELU_AUX);
 SAME(cublaslt::kEpilogueGeluGradient, CUBLASLT_EPILOGUE_DGELU);
 SAME(cublaslt::kEpilogueSumsOfA, CUBLASLT_EPILOGUE_BGRADA);
 SAME(cublaslt::kEpilogueSumsOfB, CUBLASLT_EPILOGUE_BGRADB);
+#endif
+
+#if __has_include(<nccl.h>)
+CALLED_AS(nccl::Library::getVersion, ncclGetVersion);
+CALLED_AS(nccl::Library::getUniqueId, ncclGetUniqueId);
+CALLED_AS(nccl::Library::commInitRank, ncclCommInitRank);
+CALLED_AS(nccl::Library::commDestroy, ncclCommDestroy);
+CALLED_AS(nccl::Library::commAbort, ncclCommAbort);
+CALLED_AS(nccl::Library::commGetAsyncError, ncclCommGetAsyncError);
+CALLED_AS(nccl::Library::getErrorString, ncclGetErrorString);
+CALLED_AS(nccl::Library::getLastError, ncclGetLastError);
+CALLED_AS(nccl::Library::allReduce, ncclAllReduce);
+CALLED_AS(nccl::Library::reduceScatter, ncclReduceScatter);
+CALLED_AS(nccl::Library::allGather, ncclAllGather);
+CALLED_AS(nccl::Library::reduce, ncclReduce);
+CALLED_AS(nccl::Library::broadcast, ncclBroadcast);
+CALLED_AS(nccl::Library::groupStart, ncclGroupStart);
+CALLED_AS(nccl::Library::groupEnd, ncclGroupEnd);
+CALLED_AS(nccl::Library::commRegister, ncclCommRegister);
+CALLED_AS(nccl::Library::commDeregister, ncclCommDeregister);
+SAME(nccl::kSuccess, ncclSuccess);
+SAME(nccl::kInProgress, ncclInProgress);
+SAME(nccl::kSum, ncclSum);
+SAME(nccl::kFloat32, ncclFloat32);
+static_assert(sizeof(nccl::UniqueId) == sizeof(ncclUniqueId));
 #endif
 
 #if __has_include(<cudnn_graph.h>)

@@ -26,6 +26,8 @@ public:
   int64_t size() const override { return static_cast<int64_t>(team.shown.size()); }
   std::string library() const override { return "threads"; }
   void setWatch(RankWatch) override { abort(1); }
+  void waitUntil(const std::function<bool()> &) override { abort(1); }
+  void lose(const std::string &) override { abort(1); }
   void scatter(const float *values, int64_t count, int64_t first, int64_t piece,
                float *received) override {
     const ShardRange part = shardPart(count, size(), own, first, piece);

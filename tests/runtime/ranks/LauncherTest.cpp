@@ -17,7 +17,8 @@ protected:
 
   static void clear() {
     for (const char *name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
-                             "PMIX_RANK", "RANK", "WORLD_SIZE", "SLURM_PROCID"})
+                             "PMIX_RANK", "RANK", "WORLD_SIZE", "SLURM_PROCID",
+                             "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
       unsetenv(name);
   }
 
@@ -47,6 +48,17 @@ TEST_F(LauncherTest, ReadsTheVariables) {
   EXPECT_EQ(launchOfEnvironment()->kind, MpiKind::OpenMpi);
   EXPECT_EQ(launchOfEnvironment()->rank, 3);
   EXPECT_EQ(launchOfEnvironment()->size, 8);
+}
+
+// Tests that a process knows its place on its machine where the launcher says it.
+TEST_F(LauncherTest, ReadsThePlaceOnTheMachine) {
+  setenv("PMI_RANK", "5", 1);
+  EXPECT_FALSE(launchOfEnvironment()->localRank);
+  setenv("SLURM_LOCALID", "1", 1);
+  EXPECT_EQ(launchOfEnvironment()->localRank, 1);
+  EXPECT_EQ(launchOfEnvironment()->localVariable, "SLURM_LOCALID");
+  setenv("MPI_LOCALRANKID", "2", 1);
+  EXPECT_EQ(launchOfEnvironment()->localRank, 2);
 }
 
 // Tests that a process without a launcher is told the command, and that another number of ranks is refused
