@@ -5,7 +5,7 @@
 
 Of each product of a model: y = x w (weights as PyTorch stores them), dx = dy w and dw = dyT x, at the sizes of GPT-2, Llama, BERT, ViT, an LSTM
 and large perceptrons; of attention the batched products. A row says GFLOP/s of both and our time by PyTorch's: medians of at least seven turns, on one thread by processor
-time, which other load disturbs less than the clock, on several by the clock, since their threads wait in loops. Needs build/release/bin/ProductBench.
+time, which other load disturbs less than the clock, on several by the clock, since their threads wait in loops. Needs build/release/bin/CallBench.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-BENCH = Path(__file__).resolve().parents[2] / "build/release/bin/ProductBench"
+BENCH = Path(__file__).resolve().parents[2] / "build/release/bin/CallBench"
 
 # name: rows, inputs, outputs of a linear layer
 LAYERS = {

@@ -4,6 +4,7 @@
 // rounding. Weights are seen as [g, O/g, I/g, spatial] when groups > 1; row-major weights of shape
 // [O, I/g, spatial] are the same bytes and need no reorder.
 #include "runtime/host/ConvolutionGeometry.h"
+#include "runtime/host/GradWeightParts.h"
 
 #include "runtime/base/Concat.h"
 
@@ -88,6 +89,15 @@ bool overrunsScratch(const char *implementation, int64_t channels, const Geometr
          std::string_view(implementation).find("1x1") != std::string_view::npos;
 }
 
+/// True where a pixel of the result sees one pixel, its own.
+bool isPointwise(const Shape &weights, const Geometry &g) {
+  auto isOne = [](int64_t number) { return number == 1; };
+  auto isZero = [](int64_t number) { return number == 0; };
+  return std::all_of(weights.begin() + 2, weights.end(), isOne) &&
+         std::ranges::all_of(g.strides, isOne) && std::ranges::all_of(g.padBegin, isZero) &&
+         std::ranges::all_of(g.padEnd, isZero);
+}
+
 constexpr auto direct = dnnl::algorithm::convolution_direct;
 
 /// The hint that backward descriptors want: any forward convolution of the same geometry. It has one
@@ -163,24 +173,30 @@ Preparation prepareConvolutionGradWeight(const Command &command,
   Geometry g = convolutionGeometry(call, 0, 2, 1);
   dnnl::memory::desc src = call.desc(0), diffDst = call.desc(1),
                      diffWeights = weightsDesc(call, 2, g.groups);
-  auto hint = forwardHint(call, g, src, diffWeights, diffDst);
-  auto chosen = call.choose([&] {
-    using Backward = dnnl::convolution_backward_weights;
-    Backward::desc desc(direct, src, diffWeights, diffDst, g.strides, g.dilates, g.padBegin,
-                        g.padEnd);
-    Backward::primitive_desc first(desc, callAttributes(), cpuEngine(), hint);
-    while (overrunsScratch(first.impl_info_str(), call.shape(0)[1] / g.groups, g) &&
-           first.next_impl())
-      ;
-    return first;
-  });
-  if (overrunsScratch(chosen.impl_info_str(), call.shape(0)[1] / g.groups, g))
-    call.fail("no implementation of the library works within its scratch");
-  return {
+  using Backward = dnnl::convolution_backward_weights;
+  auto make = [&](const dnnl::memory::desc &x, const dnnl::memory::desc &dy,
+                  const dnnl::memory::desc &dw) {
+    auto hint = forwardHint(call, g, x, dw, dy);
+    auto made = call.choose([&] {
+      Backward::desc desc(direct, x, dw, dy, g.strides, g.dilates, g.padBegin, g.padEnd);
+      Backward::primitive_desc first(desc, callAttributes(), cpuEngine(), hint);
+      while (overrunsScratch(first.impl_info_str(), call.shape(0)[1] / g.groups, g) &&
+             first.next_impl())
+        ;
+      return first;
+    });
+    if (overrunsScratch(made.impl_info_str(), call.shape(0)[1] / g.groups, g))
+      call.fail("no implementation of the library works within its scratch");
+    return made;
+  };
+  const auto chosen = make(src, diffDst, diffWeights);
+  Preparation result{
       chosen,
       {call.argument(0, DNNL_ARG_SRC, src, chosen.src_desc()),
        call.argument(1, DNNL_ARG_DIFF_DST, diffDst, chosen.diff_dst_desc()),
        call.argument(2, DNNL_ARG_DIFF_WEIGHTS, diffWeights, chosen.diff_weights_desc(), g.groups)}};
+  keepSums(result, g.groups, isPointwise(call.shape(2), g), make);
+  return result;
 }
 
 } // namespace stow::host

@@ -8,6 +8,12 @@
 
 namespace stow::host {
 
+void Execution::addAddend(float *sum, const float *addend, int64_t count) {
+  this->sum = sum;
+  addends.push_back(addend);
+  summed = count;
+}
+
 dnnl_status_t Execution::execute(const dnnl::stream &stream) const {
   std::optional<ThreadScope> fewer;
   if (mostThreads < currentThreads())
@@ -28,10 +34,20 @@ dnnl_status_t Execution::executeParts(const dnnl::stream &stream) const {
   return failure;
 }
 
+void Execution::addUp() const {
+  parallelFor(summed, currentThreads(), [&](int64_t begin, int64_t end) {
+    for (const float *addend : addends)
+      for (int64_t i = begin; i < end; ++i)
+        sum[i] += addend[i];
+  });
+}
+
 void Execution::run(const dnnl::stream &stream, const std::string &title) const {
   const dnnl_status_t status = parts.empty() ? execute(stream) : executeParts(stream);
   if (status != dnnl_success)
     throw Error::internal(concat(title, " failed with library status ", status));
+  if (!addends.empty())
+    addUp();
 }
 
 } // namespace stow::host

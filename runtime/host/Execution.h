@@ -25,6 +25,11 @@ public:
   /// A part of the work: parts run in the primitive's place, each on one thread.
   void addPart(Execution part) { parts.push_back(std::move(part)); }
 
+  bool hasParts() const { return !parts.empty(); }
+
+  /// What a part leaves elsewhere, to be added to `sum` when all have run, in the order of the calls. All have the same sum and count.
+  void addAddend(float *sum, const float *addend, int64_t count);
+
   /// The primitive gets at most so many threads.
   void limitThreads(int64_t threads) { mostThreads = threads; }
 
@@ -34,11 +39,15 @@ public:
 private:
   dnnl_status_t execute(const dnnl::stream &stream) const;
   dnnl_status_t executeParts(const dnnl::stream &stream) const;
+  void addUp() const;
 
   dnnl::primitive primitive;
   std::vector<dnnl::memory> memories;
   std::vector<dnnl_exec_arg_t> arguments;
   std::vector<Execution> parts;
+  float *sum = nullptr;
+  std::vector<const float *> addends;
+  int64_t summed = 0; ///< elements
   int64_t mostThreads = maxThreads;
 };
 

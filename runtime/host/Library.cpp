@@ -6,7 +6,7 @@
 #include "runtime/host/Execution.h"
 #include "runtime/host/Float16.h"
 #include "runtime/host/Instructions.h"
-#include "runtime/host/ProductParts.h"
+#include "runtime/host/Parts.h"
 #include "runtime/host/pieces/Pieces.h"
 
 #include <algorithm>
@@ -109,7 +109,7 @@ Bytes scratchBytes(const Preparation &preparation) {
     return preparation.pieces->scratchBytes;
   if (preparation.loops)
     return preparation.loops->scratchBytes;
-  return static_cast<Bytes>(preparation.descriptor.scratchpad_desc().get_size());
+  return primitiveScratch(preparation);
 }
 
 /// Bound on the buffers that the library's matrix product packs into, per thread. They hold one
@@ -134,7 +134,7 @@ public:
   PrimitiveCall(const Command &command, const Preparation &preparation, char *arena,
                 int64_t threads)
       : title(callTitle(command)), heap(stow::host::heapBytes(preparation, threads)),
-        stream(cpuEngine()), execution(preparation.descriptor.get()) {
+        stream(cpuEngine()), execution(wholePrimitive(preparation, threads)) {
     std::vector<char *> addresses;
     auto add = [&](int kind, const dnnl::memory::desc &desc, Bytes offset) {
       execution.add(kind, dnnl::memory(desc, cpuEngine(), arena + offset));
@@ -143,8 +143,8 @@ public:
     for (const Argument &argument : preparation.arguments)
       if (argument.desc.get_size() != 0)
         add(argument.dnnlArgument, argument.desc, command.operands[argument.operand].offset);
-    addParts(execution, preparation, addresses);
-    if (scratchBytes(preparation) != 0)
+    addParts(execution, preparation, addresses, arena + command.workspaceOffset);
+    if (preparation.descriptor.scratchpad_desc().get_size() != 0 && !execution.hasParts())
       add(DNNL_ARG_SCRATCHPAD, preparation.descriptor.scratchpad_desc(), command.workspaceOffset);
   }
 
@@ -227,8 +227,11 @@ LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &a
                                               : isReference(requirements.implementation.c_str());
   requirements.heapBytes = heapBytes(preparation, threads);
   requirements.converted = preparation.pieces != nullptr;
+  requirements.pieces = primitiveCount(preparation);
   if (preparation.pieces) {
-    requirements.pieces = static_cast<int64_t>(preparation.pieces->split.steps.size());
+    requirements.pieces = 0;
+    for (const PieceStep &step : preparation.pieces->split.steps)
+      requirements.pieces += primitiveCount(preparation.pieces->preparations[step.command]);
     if (call.op == CommandOp::DnnlMatmul)
       requirements.piece = preparation.pieces->split.commands.front().sizes;
   }

@@ -14,7 +14,8 @@
 // (SkinnyProduct.h), small ones that the library has more scratch for, with its bits (PanelProduct.h), and those
 // that it would read as they lie at distances that share lines of the caches (StripProduct.h).
 // So do, in loops alone, products of few rows of f32, bf16 or f16 with codes (CodedProduct.h). Others that
-// the library would cut by the number of threads run in parts (ProductParts.h).
+// the library would cut by the number of threads run in parts (ProductParts.h), and so do weight gradients of convolutions
+// (GradWeightParts.h).
 // Attention does altogether (AttentionLoops.h), on tensors in any order and with gaps.
 //
 // Tensors may be f32 or of one 16-bit type, bf16 or f16, in any mix, biases included; vectors of
@@ -51,7 +52,7 @@ struct LibraryRequirements {
   std::vector<Bytes> opaqueBytes; ///< per operand: size of opaque operands (>= 1), 0 for tensors
   std::string implementation;     ///< the library's name for it, for reports
 
-  /// Primitives that a run executes, one after the other: 1, or a call's pieces.
+  /// Primitives that a run executes: 1, or those of a call's pieces and parts.
   int64_t pieces = 1;
 
   /// Of a matrix product in pieces the leading dimensions, rows, columns and contracted elements of

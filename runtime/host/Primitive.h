@@ -42,15 +42,15 @@ struct Loops {
 };
 
 struct Pieces;
-struct ProductParts;
+struct Parts;
 
-/// A primitive, in parts (ProductParts.h) or as a whole, loops or pieces (Pieces.h), chosen for a command.
+/// A primitive, in parts (Parts.h) or as a whole, loops or pieces (Pieces.h), chosen for a command.
 struct Preparation {
   dnnl::primitive_desc_base descriptor; ///< empty where there are loops or pieces
   std::vector<Argument> arguments;
   std::optional<Loops> loops = {};
   std::shared_ptr<const Pieces> pieces = {};
-  std::shared_ptr<const ProductParts> parts = {};
+  std::shared_ptr<const Parts> parts = {};
 };
 
 /// Makes a Preparation for one op.

@@ -47,7 +47,7 @@ std::vector<Range> rangesOf(int64_t extent, int64_t count) {
 }
 
 /// The box [rows) x [columns) of a matrix.
-ProductParts::View viewOf(const dnnl::memory::desc &matrix, Range rows, Range columns) {
+Parts::View viewOf(const dnnl::memory::desc &matrix, Range rows, Range columns) {
   const dnnl_dims_t &strides = matrix.data.format_desc.blocking.strides;
   return {dnnl::memory::desc({rows.count, columns.count}, dnnl::memory::data_type::f32,
                              dnnl::memory::dims{strides[0], strides[1]}),
@@ -56,16 +56,16 @@ ProductParts::View viewOf(const dnnl::memory::desc &matrix, Range rows, Range co
 }
 
 /// The product of some rows and columns, a descriptor for each size of them.
-void addPart(ProductParts &product, const std::vector<Argument> &whole, Range rows, Range columns,
+void addPart(Parts &product, const std::vector<Argument> &whole, Range rows, Range columns,
              const dnnl::primitive_attr &attributes) {
   const Range depth = {0, whole[0].desc.data.dims[1]};
-  std::vector<ProductParts::View> views = {viewOf(whole[0].desc, rows, depth),
-                                           viewOf(whole[1].desc, depth, columns),
-                                           viewOf(whole[2].desc, rows, columns)};
+  std::vector<Parts::View> views = {viewOf(whole[0].desc, rows, depth),
+                                    viewOf(whole[1].desc, depth, columns),
+                                    viewOf(whole[2].desc, rows, columns)};
   if (whole.size() > 3)
     views.push_back(viewOf(whole[3].desc, {0, 1}, columns));
-  auto found = std::ranges::find_if(product.kinds, [&](const dnnl::matmul::primitive_desc &kind) {
-    return kind.dst_desc() == views[2].desc;
+  auto found = std::ranges::find_if(product.kinds, [&](const dnnl::primitive_desc_base &kind) {
+    return kind.query_md(dnnl::query::dst_md) == views[2].desc;
   });
   if (found == product.kinds.end()) {
     using MatMul = dnnl::matmul;
@@ -85,8 +85,8 @@ bool isPlainMatrix(const dnnl::memory::desc &desc) {
 
 } // namespace
 
-std::shared_ptr<const ProductParts> partsOf(const Preparation &whole,
-                                            const dnnl::primitive_attr &attributes) {
+std::shared_ptr<const Parts> partsOf(const Preparation &whole,
+                                     const dnnl::primitive_attr &attributes) {
   const std::vector<Argument> &arguments = whole.arguments; // a, b, the result, and at most a bias
   if (!usesHeap(whole.descriptor.impl_info_str()) ||
       whole.descriptor.scratchpad_desc().get_size() != 0 ||
@@ -94,12 +94,13 @@ std::shared_ptr<const ProductParts> partsOf(const Preparation &whole,
     return nullptr;
   const int64_t rows = arguments[2].desc.data.dims[0], columns = arguments[2].desc.data.dims[1],
                 depth = arguments[0].desc.data.dims[1];
-  auto result = std::make_shared<ProductParts>();
+  auto result = std::make_shared<Parts>();
   if (packsFactors(rows, columns, supportsBf16() ? packsBelowWithAvx512 : packsBelow) &&
       depth > fewContracted) {
     result->mostThreads = threadsThatPack(rows, columns, depth);
     return result;
   }
+  const ThreadScope alone(1);
   const int64_t most = std::clamp<int64_t>(rows * columns * depth / leastWork, 1, mostParts),
                 across = std::clamp<int64_t>(columns / leastExtent, 1, most),
                 down = std::clamp<int64_t>(rows / leastExtent, 1, most / across);
@@ -109,23 +110,6 @@ std::shared_ptr<const ProductParts> partsOf(const Preparation &whole,
   const bool needScratch = std::ranges::any_of(
       result->kinds, [](const auto &kind) { return kind.scratchpad_desc().get_size() != 0; });
   return needScratch ? nullptr : result;
-}
-
-void addParts(Execution &execution, const Preparation &whole,
-              const std::vector<char *> &addresses) {
-  if (!whole.parts)
-    return;
-  execution.limitThreads(whole.parts->mostThreads);
-  std::vector<dnnl::primitive> primitives;
-  for (const dnnl::matmul::primitive_desc &kind : whole.parts->kinds)
-    primitives.emplace_back(kind.get());
-  for (const ProductParts::Part &part : whole.parts->parts) {
-    Execution bound(primitives[part.kind]);
-    for (size_t i = 0; i < part.views.size(); ++i)
-      bound.add(whole.arguments[i].dnnlArgument,
-                dnnl::memory(part.views[i].desc, cpuEngine(), addresses[i] + part.views[i].offset));
-    execution.addPart(std::move(bound));
-  }
 }
 
 } // namespace stow::host

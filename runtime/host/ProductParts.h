@@ -14,33 +14,13 @@
 //
 #pragma once
 
-#include "runtime/base/Parallel.h"
-#include "runtime/host/Execution.h"
-#include "runtime/host/Primitive.h"
+#include "runtime/host/Parts.h"
 
 namespace stow::host {
 
-/// A product in parts, or as a whole on a limited number of threads. Operands of a part are boxes of the whole's, in the order of Preparation::arguments.
-struct ProductParts {
-  struct View {
-    dnnl::memory::desc desc;
-    Bytes offset; ///< of the box from the operand's first element
-  };
-  struct Part {
-    size_t kind; ///< index into `kinds`
-    std::vector<View> views;
-  };
-  int64_t mostThreads = maxThreads;                ///< for the whole
-  std::vector<dnnl::matmul::primitive_desc> kinds; ///< one per size
-  std::vector<Part> parts;                         ///< none for the whole
-};
-
 /// The parts of a product of two matrices of f32 that the library was chosen for, made with `attributes`; none where its
 /// bits do not depend on the number of threads (AVX-512), or which is none of these.
-std::shared_ptr<const ProductParts> partsOf(const Preparation &whole,
-                                            const dnnl::primitive_attr &attributes);
-
-/// Adds the parts of `whole`, if it has any, to the execution of it. `addresses` are those of its arguments, in their order.
-void addParts(Execution &execution, const Preparation &whole, const std::vector<char *> &addresses);
+std::shared_ptr<const Parts> partsOf(const Preparation &whole,
+                                     const dnnl::primitive_attr &attributes);
 
 } // namespace stow::host

@@ -4,7 +4,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/host/Execution.h"
 #include "runtime/host/Float16.h"
-#include "runtime/host/ProductParts.h"
+#include "runtime/host/Parts.h"
 
 #include <algorithm>
 #include <map>
@@ -93,8 +93,7 @@ void placeScratch(const Command &whole, Pieces &pieces) {
   pieces.libraryScratch = top;
   Bytes library = 0;
   for (const Preparation &preparation : pieces.preparations)
-    library =
-        std::max(library, static_cast<Bytes>(preparation.descriptor.scratchpad_desc().get_size()));
+    library = std::max(library, primitiveScratch(preparation));
   pieces.scratchBytes = top + library;
 }
 
@@ -212,7 +211,7 @@ public:
       addend = floats(scratch + *pieces.addend);
     Binding binding{pieces, scratch + pieces.libraryScratch, {}, {}, {}};
     for (const Preparation &preparation : pieces.preparations)
-      binding.primitives.emplace_back(preparation.descriptor.get());
+      binding.primitives.push_back(wholePrimitive(preparation, threads));
     for (size_t i = 0; i < pieces.split.steps.size(); ++i)
       bindStep(binding, i);
   }
@@ -298,7 +297,7 @@ private:
           memory = dnnl::memory(arguments[i].desc, cpuEngine(), addresses[i]);
         execution.add(arguments[i].dnnlArgument, memory);
       }
-      addParts(execution, preparation, addresses);
+      addParts(execution, preparation, addresses, binding.libraryScratch);
     }
     if (step.adds && !binding.pieces.split.commands[step.command].adds) {
       const size_t result = binding.pieces.result;

@@ -1,10 +1,11 @@
-// Matrix products as a program runs them, one at a time, timed when standard input says so: the other side of products.py.
+// Library calls as a program runs them, one at a time, timed when standard input says so: the other side of products.py and convolutions.py.
 //
-//   build/release/bin/ProductBench [threads]
+//   build/release/bin/CallBench [threads]
 //
 // A line of input is "product TYPE COUNT ROWS DEPTH COLUMNS LEFT RIGHT", TYPE f32 or bf16, LEFT and RIGHT n (as it lies) or
-// t (stored transposed), answered with the name of what runs and its scratch in bytes; or "run TIMES", answered with the seconds
-// by the clock and of the processor for that many runs of the last product.
+// t (stored transposed), or "convolution TYPE RESULT IMAGES INPUTS OUTPUTS WINDOW STRIDE SIZE GROUPS", RESULT y, dx or dw, of square
+// images with channels innermost, padded by half a window, with weights as the library likes them; answered with the name of what runs and
+// its scratch in bytes; or "run TIMES", answered with the seconds by the clock and of the processor for that many runs of the last call.
 #include "runtime/base/Parallel.h"
 #include "runtime/host/Library.h"
 
@@ -27,13 +28,15 @@ double seconds(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// A product bound to memory of its own.
+/// A call bound to memory of its own.
 class Bound {
 public:
-  Bound(Command command, int64_t threads) {
-    requirements = host::queryLibrary(command, {}, threads);
+  Bound(Command command, const std::vector<bool> &anyLayout, int64_t threads) {
+    requirements = host::queryLibrary(command, anyLayout, threads);
     Bytes top = 0;
-    for (Operand &operand : command.operands) {
+    for (size_t i = 0; i < command.operands.size(); ++i) {
+      Operand &operand = command.operands[i];
+      operand.layout = requirements.layouts[i];
       operand.offset = top;
       top = alignUp(top + storedBytes(operand.layout, operand.shape, operand.dtype), 64);
     }
@@ -72,6 +75,31 @@ Command productOf(std::istringstream &line) {
   return command;
 }
 
+Command convolutionOf(std::istringstream &line) {
+  std::string type, result;
+  int64_t images = 0, inputs = 0, outputs = 0, window = 0, stride = 0, size = 0, groups = 0;
+  line >> type >> result >> images >> inputs >> outputs >> window >> stride >> size >> groups;
+  const DType dtype = type == "bf16" ? DType::BF16 : DType::F32;
+  const int64_t pad = window / 2, places = (size + 2 * pad - window) / stride + 1;
+  const Layout channelsLast{1, {0, 2, 3, 1}, {}};
+  const Operand x{0, dtype, {images, inputs, size, size}, channelsLast},
+      w{0, DType::F32, {outputs, inputs / groups, window, window}, Layout{}},
+      y{0, dtype, {images, outputs, places, places}, channelsLast};
+  Command command;
+  command.op = result == "y"    ? CommandOp::DnnlConvolution
+               : result == "dx" ? CommandOp::DnnlConvolutionGradInput
+                                : CommandOp::DnnlConvolutionGradWeight;
+  command.name = "convolution";
+  command.operands = result == "y"    ? std::vector{x, w, y}
+                     : result == "dx" ? std::vector{y, w, x}
+                                      : std::vector{x, y, w};
+  command.ints = {{"strides", {stride, stride}},
+                  {"pads", {pad, pad, pad, pad}},
+                  {"dilations", {1, 1}},
+                  {"groups", {groups}}};
+  return command;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -82,8 +110,13 @@ int main(int argc, char **argv) {
     std::istringstream line(text);
     std::string verb;
     line >> verb;
-    if (verb == "product") {
-      bound = std::make_unique<Bound>(productOf(line), threads);
+    if (verb == "product" || verb == "convolution") {
+      const Command command = verb == "product" ? productOf(line) : convolutionOf(line);
+      const bool isGradWeight = command.op == CommandOp::DnnlConvolutionGradWeight;
+      std::vector<bool> anyLayout(command.operands.size(), false);
+      if (verb == "convolution")
+        anyLayout[isGradWeight ? 2 : 1] = true;
+      bound = std::make_unique<Bound>(command, anyLayout, threads);
       bound->run();
       std::printf("%s %lld\n", bound->requirements.implementation.c_str(),
                   static_cast<long long>(bound->requirements.workspaceBytes));
@@ -97,7 +130,8 @@ int main(int argc, char **argv) {
                   seconds(CLOCK_PROCESS_CPUTIME_ID) - processor);
     } else {
       std::fprintf(stderr,
-                   "ProductBench: expected \"product ...\" or \"run TIMES\", found \"%s\"\n",
+                   "CallBench: expected \"product ...\", \"convolution ...\" or \"run TIMES\", "
+                   "found \"%s\"\n",
                    text.c_str());
       return 1;
     }
