@@ -145,7 +145,10 @@ LaneLadder *GraphPlanner::lanes() {
   if (!laneLadder && costs.slow)
     laneLadder.emplace(
         problemOf(*bound), *costs.slow, planOptions(),
-        [this](const schedule::LaneSolution &solution) { return scheduledWithCopies(solution); });
+        [this](const schedule::LanePlanResult &row) {
+          return outlineOf(*row.solution, row.peakBytes);
+        },
+        [this](const schedule::LanePlanResult &row) { return scheduledWithCopies(row); });
   return laneLadder ? &*laneLadder : nullptr;
 }
 
@@ -420,13 +423,21 @@ int GraphPlanner::firstWithin(Bytes budget) {
 Bytes GraphPlanner::liveBytesOf(int index) {
   if (const Bytes *known = findSame(liveBytesOfRow, index))
     return *known;
+  const schedule::Solution &solution = row(index)->solution;
+  return liveBytesOfRow[index] =
+             outlineOf(schedule::withoutCopies(problem, solution), wantedLiveOf(solution))
+                 .liveBytes;
+}
+
+LaneLadder::Outline GraphPlanner::outlineOf(const schedule::LaneSolution &solution,
+                                            Bytes wantedLive) const {
   OwningOpRef<ModuleOp> module = clone(bound);
-  applyTo(*module, schedule::withoutCopies(problem, row(index)->solution));
+  applyTo(*module, solution);
   func::FuncOp graph = trainGraph(*module);
-  placeInside(graph, target, wantedLiveOf(row(index)->solution));
+  placeInside(graph, target, wantedLive);
   shareInPlace(graph);
   const Liveness liveness(graph);
-  return liveBytesOfRow[index] = liveness.transientPeak() + liveness.stateBytes();
+  return {costs.timeOf(graph).total(), liveness.transientPeak() + liveness.stateBytes()};
 }
 
 Bytes GraphPlanner::arenaOf(int index) {
@@ -585,11 +596,9 @@ StepChoice GraphPlanner::scheduled(const std::string &method, const schedule::So
                 packingWork);
 }
 
-StepChoice GraphPlanner::scheduledWithCopies(const schedule::LaneSolution &solution) {
-  const schedule::Lanes given = lanesOf(problemOf(*bound), *costs.slow);
-  const Bytes live = schedule::verify(problem, given, solution).peakBytes;
-  StepChoice choice = placed("copies", solution, live, kPackingWork);
-  choice.withCopies = solution;
+StepChoice GraphPlanner::scheduledWithCopies(const schedule::LanePlanResult &row) {
+  StepChoice choice = placed("copies", *row.solution, row.peakBytes, kPackingWork);
+  choice.withCopies = row.solution;
   return choice;
 }
 

@@ -109,7 +109,10 @@ private:
     return nullptr;
   }
 
-  /// Live bytes of the row as it is placed: less work than its arena, and no more than that.
+  /// Of a schedule as it is placed: less work than packing it.
+  LaneLadder::Outline outlineOf(const schedule::LaneSolution &solution, Bytes wantedLive) const;
+
+  /// Live bytes of the row as it is placed: no more than its arena.
   Bytes liveBytesOf(int index);
 
   Bytes arenaOf(int index);
@@ -161,7 +164,7 @@ private:
 
   StepChoice scheduled(const std::string &method, const schedule::Solution &solution,
                        int64_t packingWork);
-  StepChoice scheduledWithCopies(const schedule::LaneSolution &solution);
+  StepChoice scheduledWithCopies(const schedule::LanePlanResult &row);
   StepChoice placed(const std::string &method, const schedule::LaneSolution &solution,
                     Bytes wantedLive, int64_t packingWork);
 

@@ -36,9 +36,9 @@ schedule::Cost leastTimeOf(const schedule::Problem &problem) {
 } // namespace
 
 LaneLadder::LaneLadder(const StepProblem &step, const SlowMemory &slow,
-                       schedule::PlanOptions options, Place place)
+                       schedule::PlanOptions options, Draw draw, Place place)
     : lanes(lanesOf(step, slow)), capacity(slow.capacity), leastTime(leastTimeOf(step.problem)),
-      planner(step.problem, std::move(options)), place(std::move(place)) {}
+      planner(step.problem, std::move(options)), draw(std::move(draw)), place(std::move(place)) {}
 
 Bytes LaneLadder::budgetOf(int rung) const {
   return schedule::percentOf(planner.inputOrderPeak(), size - rung);
@@ -53,17 +53,22 @@ const schedule::LanePlanResult &LaneLadder::at(int rung) {
   return found->second;
 }
 
+const LaneLadder::Outline &LaneLadder::outlineOf(int rung) {
+  if (const Outline *known = findSame(outlines, rung))
+    return *known;
+  return outlines[rung] = draw(at(rung));
+}
+
 const StepChoice &LaneLadder::placed(int rung) {
   if (!lastPlaced || at(lastPlaced->first).solution != at(rung).solution)
-    lastPlaced.emplace(rung, place(*at(rung).solution));
+    lastPlaced.emplace(rung, place(at(rung)));
   return lastPlaced->second;
 }
 
 /// What packing takes; more than any budget where slow memory does not hold what travels.
 Bytes LaneLadder::arenaOf(int rung) {
-  for (const auto &[other, bytes] : arenas)
-    if (other == rung || at(other).solution == at(rung).solution)
-      return bytes;
+  if (const Bytes *known = findSame(arenas, rung))
+    return *known;
   const StepChoice &choice = placed(rung);
   const bool isHeld = !choice.isRefused() && bytesAttr(*choice.placed, kSlowBytesAttr) <= capacity;
   return arenas[rung] = isHeld ? choice.arenaBytes : StepChoice::refusedBytes;
@@ -77,7 +82,9 @@ std::optional<StepChoice> LaneLadder::fastest(Bytes budget, Bytes liveBytes, sch
     const schedule::LanePlanResult &row = at(rung);
     if (!row.solution || row.time >= below)
       break;
-    if (row.bytesIn > 0 && arenaOf(rung) <= budget && placed(rung).time < below)
+    if (row.bytesIn == 0 || outlineOf(rung).liveBytes > budget || outlineOf(rung).time >= below)
+      continue;
+    if (arenaOf(rung) <= budget && placed(rung).time < below)
       return BudgetPlanner::copyOf(placed(rung));
   }
   return std::nullopt;
@@ -100,7 +107,7 @@ int LaneLadder::last() {
 std::optional<StepChoice> LaneLadder::smallest(Bytes below, Bytes slack) {
   std::optional<StepChoice> best;
   for (int rung = last(); rung >= 0 && at(rung).peakBytes < below + slack; --rung)
-    if (at(rung).bytesIn > 0 && arenaOf(rung) < below) {
+    if (at(rung).bytesIn > 0 && outlineOf(rung).liveBytes < below && arenaOf(rung) < below) {
       best = BudgetPlanner::copyOf(placed(rung));
       below = best->arenaBytes;
     }
