@@ -21,8 +21,8 @@ from roofline import SCHEDULERS, Chip, Kernels, Work
 from sass import NoDisassembler, find_nvdisasm
 
 TILE, WARPS = 64, 4
-# Products of a tile that a kernel computes, and those that the algorithm has.
-PRODUCTS = {"attention": [2], "attention_gradient": [3, 4]}
+# Products of a tile that the kernels compute, by how many they are, and those that the algorithm has.
+PRODUCTS = {"attention": {1: [2]}, "attention_gradient": {2: [3, 4], 3: [3, 2, 3]}}
 NEEDED = {"attention": 2, "attention_gradient": 5}
 
 
@@ -40,7 +40,8 @@ def rows_of(content: dict[str, Any], kernels: Kernels, kind: str) -> list[str]:
         raise SystemExit(f"error: the program has no command {kind}")
     width = command["operands"][0]["shape"][-1]
     rows, most, chip = [], 0.0, kernels.chip
-    for part, products in zip(command["parts"] if command["op"] == "sequence" else [command], PRODUCTS[kind]):
+    parts = command["parts"] if command["op"] == "sequence" else [command]
+    for part, products in zip(parts, PRODUCTS[kind][len(parts)]):
         name = content["kernels"][part["kernel"]]
         work = kernels.work(name, part["tasks"], [(1 << 40) + operand["offset"] for operand in part["operands"]])
         tiles = work.tensor_flops / (products * 2 * TILE * TILE * width)
@@ -51,7 +52,7 @@ def rows_of(content: dict[str, Any], kernels: Kernels, kind: str) -> list[str]:
         def count(kind: str, work: Work = work, tiles: float = tiles) -> str:
             return f"{work.classes[kind] / tiles / WARPS:.0f}"
 
-        rows.append(f"| {chip.name} | {name.split('_', 1)[1]}{'' if len(PRODUCTS[kind]) == 1 else f', {products} products'} | {work.issued / tiles / WARPS:.0f} | {count('mma')} | "
+        rows.append(f"| {chip.name} | {name.split('_', 1)[1]}{'' if len(parts) == 1 else f', {products} products'} | {work.issued / tiles / WARPS:.0f} | {count('mma')} | "
                     f"{count('load matrix')} | {count('fp32')} | {count('transcendental')} | {work.asked_bytes / tiles / 1024:.1f} | "
                     f"{clocks['issue']:.0f} | {clocks['tensor']:.0f} | {clocks['load-store']:.0f} | {clocks['xu']:.0f} | {busiest} | |")  # fmt: skip
     reached = NEEDED[kind] * 2 * TILE * TILE * width / most * chip.clock * chip.multiprocessors / 1e12

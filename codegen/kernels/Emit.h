@@ -30,6 +30,7 @@ struct KernelFrame {
   KernelTarget target = KernelTarget::Host;
   size_t operands = 0;        ///< buffers that are read
   FoldStage *stage = nullptr; ///< null: rows are folded whole
+  int64_t sharedBytes = 0;    ///< a device's: KernelInfo
 };
 
 /// The accesses of a row.

@@ -184,6 +184,7 @@ FailureOr<KernelInfo> KernelModule::define(StringRef name, ArrayRef<KernelArgume
   info.index = names.size();
   info.symbol = ("k" + Twine(info.index) + "_" + name).str();
   info.tasks = frame.tasks;
+  info.sharedBytes = frame.sharedBytes;
   SymbolTable::setSymbolName(function, info.symbol);
   names.push_back(info.symbol);
   byCode.emplace(std::move(code), Known{info, function});

@@ -21,6 +21,8 @@ struct KernelInfo {
   std::string symbol;
   int64_t index = 0; ///< position in the order of emission: index into stow_kernels
   int64_t tasks = 0;
+  int64_t sharedBytes =
+      0; ///< of shared memory that a launch gives each block, beside the kernel's own
 };
 
 /// True for the ops that `KernelModule::add` takes: those of Emit.h's table. Of convolutions those with

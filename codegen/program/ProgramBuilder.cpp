@@ -57,6 +57,15 @@ LogicalResult appendElements(std::vector<char> &bytes, ElementsAttr value, Locat
   return success();
 }
 
+/// A launch of `kernel`.
+void setKernel(Command &command, const KernelInfo &kernel) {
+  command.op = CommandOp::Kernel;
+  command.kernel = kernel.index;
+  command.tasks = kernel.tasks;
+  if (kernel.sharedBytes > 0)
+    command.ints["shared_bytes"] = {kernel.sharedBytes};
+}
+
 /// Elements of a float type as f32.
 std::vector<float> asFloats(const std::vector<char> &bytes, DType type, int64_t count) {
   std::vector<float> floats(count);
@@ -307,10 +316,8 @@ private:
     command.name = sourceNameOf(op->getLoc());
     for (const KernelInfo &kernel : *kernels) {
       Command &part = command.parts.emplace_back();
-      part.op = CommandOp::Kernel;
       part.name = command.name;
-      part.kernel = kernel.index;
-      part.tasks = kernel.tasks;
+      setKernel(part, kernel);
       part.operands = command.operands;
       part.operands.push_back(
           {bytesAttr(op, kWorkspaceOffsetAttr), DType::F32, {shape.scratchElements}, {}});
@@ -328,11 +335,9 @@ private:
     auto kernel = addMapsTogether(*built.kernels, maps, alignmentsOf(command));
     if (failed(kernel))
       return failure();
-    command.op = CommandOp::Kernel;
     command.name =
         absl::StrCat(sourceNameOf(ops.front()->getLoc()), " and ", ops.size() - 1, " more");
-    command.kernel = kernel->index;
-    command.tasks = kernel->tasks;
+    setKernel(command, *kernel);
     return success();
   }
 
@@ -410,10 +415,8 @@ private:
       auto kernel = built.kernels->add(op, alignmentsOf(command));
       if (failed(kernel))
         return failure();
-      command.op = CommandOp::Kernel;
       command.name = sourceNameOf(op->getLoc());
-      command.kernel = kernel->index;
-      command.tasks = kernel->tasks;
+      setKernel(command, *kernel);
     }
     for (Operation *part : ops) {
       auto cost = cast<CostOpInterface>(part);

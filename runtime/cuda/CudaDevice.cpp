@@ -25,12 +25,6 @@ constexpr int64_t kBlocksPerMultiprocessor = 16;
 /// Of every transfer's place in a pinned block.
 constexpr Bytes kStagingAlignment = 64;
 
-std::string nameOfDevice(const Driver &driver, int device) {
-  char name[128] = {};
-  driver.require(driver.deviceGetName(name, sizeof(name), device), "asking the GPU for its name");
-  return name;
-}
-
 /// The driver's handle of GPU `number`.
 int chooseGpu(const Driver &driver, int64_t number) {
   int count = 0, device = 0;
@@ -695,6 +689,9 @@ CudaDevice::BoundCommand CudaDevice::bindKernel(const Command &command, const Pr
   driver.require(driver.funcGetAttribute(&threads, kMaxThreadsPerBlock, bound.function),
                  "asking kernel '" + symbol + "' for its block");
   bound.threads = static_cast<unsigned>(threads);
+  if (auto shared = command.ints.find("shared_bytes"); shared != command.ints.end())
+    bound.sharedBytes = allowShared(driver, device, bound.function, shared->second.at(0),
+                                    "kernel '" + symbol + "' of node '" + command.name + "'");
   bound.blocks = static_cast<unsigned>(
       std::clamp<int64_t>(command.tasks, 1, kBlocksPerMultiprocessor * multiprocessors));
   bound.parameters = {0, static_cast<uint64_t>(command.tasks)};
@@ -714,8 +711,8 @@ void CudaDevice::submit(const BoundCommand &command, bool isTimed) {
     command.call->submit(stream);
   else if (command.function)
     driver.require(driver.launchKernel(command.function, command.blocks, 1, 1, command.threads, 1,
-                                       1, 0, stream, const_cast<void **>(command.addresses.data()),
-                                       nullptr),
+                                       1, command.sharedBytes, stream,
+                                       const_cast<void **>(command.addresses.data()), nullptr),
                    "launching the kernel of node '" + command.name + "'");
   for (const Operand &dead : command.dying)
     fillInOrder(dead.offset, storedBytes(dead.layout, dead.shape, dead.dtype), poisonByte);

@@ -82,7 +82,8 @@ private:
     Function function = nullptr;       ///< null: no kernel
     std::optional<CopyStep> copy;      ///< absent: no copy
     unsigned blocks = 0, threads = 0;
-    std::string name; ///< the user's node
+    unsigned sharedBytes = 0; ///< of each block, beside the kernel's own
+    std::string name;         ///< the user's node
     std::vector<uint64_t> parameters;
     std::vector<void *> addresses;
     std::vector<Operand> dying;

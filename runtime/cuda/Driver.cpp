@@ -93,6 +93,7 @@ Driver load() {
   functions.find(driver.moduleUnload, "cuModuleUnload");
   functions.find(driver.moduleGetFunction, "cuModuleGetFunction");
   functions.find(driver.funcGetAttribute, "cuFuncGetAttribute");
+  functions.find(driver.funcSetAttribute, "cuFuncSetAttribute");
   functions.find(driver.launchKernel, "cuLaunchKernel");
   functions.find(driver.graphInstantiateWithFlags, "cuGraphInstantiateWithFlags");
   functions.find(driver.graphUpload, "cuGraphUpload");

@@ -48,7 +48,9 @@ inline constexpr int kMultiprocessorCount = 16;     ///< of CUdevice_attribute
 inline constexpr int kComputeCapabilityMajor = 75;  ///< of CUdevice_attribute
 inline constexpr int kComputeCapabilityMinor = 76;  ///< of CUdevice_attribute
 inline constexpr int kVirtualMemorySupported = 102; ///< of CUdevice_attribute
+inline constexpr int kMostSharedPerBlock = 97;      ///< of CUdevice_attribute, to be asked for
 inline constexpr int kMaxThreadsPerBlock = 0;       ///< of CUfunction_attribute
+inline constexpr int kMaxDynamicShared = 8;         ///< of CUfunction_attribute
 inline constexpr unsigned kStreamNonBlocking = 1;   ///< of CUstream_flags
 inline constexpr unsigned kEventDisableTiming = 2;  ///< of CUevent_flags
 inline constexpr int kCaptureThreadLocal = 1;       ///< of CUstreamCaptureMode
@@ -107,6 +109,7 @@ struct Driver {
   Result (*moduleUnload)(Module);
   Result (*moduleGetFunction)(Function *, Module, const char *);
   Result (*funcGetAttribute)(int *, int, Function);
+  Result (*funcSetAttribute)(Function, int, int);
   Result (*launchKernel)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                          unsigned, Stream, void **, void **);
   Result (*graphInstantiateWithFlags)(GraphExec *, Graph, unsigned long long);

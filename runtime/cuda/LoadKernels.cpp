@@ -6,6 +6,12 @@
 
 namespace stow::cuda {
 
+std::string nameOfDevice(const Driver &driver, int device) {
+  char name[128] = {};
+  driver.require(driver.deviceGetName(name, sizeof(name), device), "asking the GPU for its name");
+  return name;
+}
+
 uint32_t architectureOf(const Driver &driver, int device) {
   int major = 0, minor = 0;
   driver.require(driver.deviceGetAttribute(&major, kComputeCapabilityMajor, device),
@@ -37,6 +43,21 @@ Module loadKernels(const Driver &driver, int device, const std::string &deviceNa
     message +=
         " where ptxas is installed, or install a newer driver, which knows their version of PTX";
   throw Error::badInput(message);
+}
+
+/// More than 48 KiB have to be asked for (CUDA C++ Programming Guide, "Shared Memory" of each compute capability).
+unsigned allowShared(const Driver &driver, int device, Function function, int64_t bytes,
+                     const std::string &what) {
+  int most = 0;
+  driver.require(driver.deviceGetAttribute(&most, kMostSharedPerBlock, device),
+                 "asking the GPU for the shared memory of a block");
+  if (bytes > most)
+    throw Error::badInput(concat(what, " takes ", bytes, " bytes of shared memory a block, and ",
+                                 nameOfDevice(driver, device), " gives ", most,
+                                 "; run it on a GPU of compute capability 8.0 or later"));
+  driver.require(driver.funcSetAttribute(function, kMaxDynamicShared, static_cast<int>(bytes)),
+                 concat("asking for ", bytes, " bytes of shared memory for ", what));
+  return static_cast<unsigned>(bytes);
 }
 
 } // namespace stow::cuda

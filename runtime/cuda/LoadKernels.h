@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace stow::cuda {
 
+std::string nameOfDevice(const Driver &driver, int device);
 /// 90: compute capability 9.0.
 uint32_t architectureOf(const Driver &driver, int device);
 
@@ -15,5 +17,10 @@ uint32_t architectureOf(const Driver &driver, int device);
 /// that the driver translates. Throws Error(BadInput) naming both sides where there is neither.
 Module loadKernels(const Driver &driver, int device, const std::string &deviceName,
                    std::span<const char> code);
+
+/// Allows launches of `function`, which is `what`, that give a block `bytes` of shared memory, and returns these. Throws
+/// Error(BadInput) where the GPU gives fewer.
+unsigned allowShared(const Driver &driver, int device, Function function, int64_t bytes,
+                     const std::string &what);
 
 } // namespace stow::cuda

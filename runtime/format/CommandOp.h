@@ -6,7 +6,7 @@
 // chosen from them, never converted behind the plan's back: a missing conversion is an error.
 //
 //   op                           operands (in, then out)              ints; floats
-//   kernel                       as the kernel takes them
+//   kernel                       as the kernel takes them             [shared_bytes], which a GPU's launch gives a block
 //   sequence                     all that its parts read and write
 //   product_map                  runtime/host/loops/ProductRows.h
 //   copy_out, copy_in, await_copy  runtime/format/SlowCopies.h

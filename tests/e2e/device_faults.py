@@ -9,6 +9,7 @@ fails, and one whose place is wrong in the program, are named with node and offs
 """
 
 import argparse
+import csv
 import json
 import os
 import re
@@ -39,6 +40,18 @@ BEFORE_TRAINING = {
     "STANDIN_FAIL=cuGraphInstantiate:1:2": [r"making a CUDA graph of the \d+ commands of graph 'train' failed: CUDA_ERROR_OUT_OF_MEMORY"],
     "STANDIN_FAIL=cuLaunchKernel:2:701": ["launching the kernel of node '.+' failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"],
 }  # fmt: skip
+# Attention of heads whose rows take more shared memory than a block has without asking.
+WIDE_HEADS = """module attributes {stow.form = "model"} {
+  func.func @model(%x: tensor<2x40x256xf32> {stow.kind = #stow.kind<input>, stow.name = "x"},
+                   %w: tensor<2x40x256xf32> {stow.kind = #stow.kind<parameter>, stow.name = "w", stow.init = #stow.init<"normal", 0.0, 0.1>})
+      -> (tensor<2x40x256xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
+    %s = stow.matmul %x, %w {transpose_a = false, transpose_b = true} : (tensor<2x40x256xf32>, tensor<2x40x256xf32>) -> tensor<2x40x40xf32>
+    %p = stow.softmax %s {axis = 2 : i64} : (tensor<2x40x40xf32>) -> tensor<2x40x40xf32>
+    %y = stow.matmul %p, %w {transpose_a = false, transpose_b = false} : (tensor<2x40x40xf32>, tensor<2x40x256xf32>) -> tensor<2x40x256xf32>
+    return %y : tensor<2x40x256xf32>
+  }
+}
+"""
 KERNEL_HINT = "--check=canaries runs them one by one and names it"
 
 
@@ -178,6 +191,26 @@ class Faults:
         found = self.train(executable, data, "--gpu=2", expected=1, setting="STANDIN_DEVICES=2")
         check("GPU 2 is asked for, and the CUDA driver has those from 0 to 1" in found, found)
 
+    def check_wide_heads(self) -> None:
+        """Kernels that ask for shared memory: losses as on the host, and a GPU that gives a block less is refused before training."""
+        model, data, logs = self.args.work / "wide.mlir", self.args.work / "wide.npz", []
+        model.write_text(WIDE_HEADS)
+        rng = np.random.Generator(np.random.Philox(7))
+        np.savez(data, x=rng.random((2, 40, 256), dtype=np.float32), y=rng.random((2, 40, 256), dtype=np.float32))
+        for target in ("host", "cuda:sm_90"):
+            executable, log = self.args.work / f"wide-{target[:4]}", self.args.work / f"wide-{target[:4]}.csv"
+            self.run([self.args.stowage, "compile", model, "-o", executable, f"--target={target}", "--loss=mse", "--optimizer=sgd:lr=0.1"])
+            log.unlink(missing_ok=True)
+            self.train(executable, data, f"--log={log}")
+            with log.open() as lines:
+                logs.append([float(row["loss"]) for row in csv.DictReader(lines)])
+        check(len(logs[0]) == 3 and logs[0][2] < logs[0][0], f"the host's losses do not fall: {logs[0]}")
+        check(np.allclose(logs[0], logs[1], rtol=1e-5), f"heads of 256 columns: losses {logs[1]}, on the host {logs[0]}")
+        kernel = r"kernel 'k\d+_attention' of node '[^']*' takes (\d+) bytes of shared memory a block, and NVIDIA H100[^,]* gives 65536; "
+        found = re.search(kernel, self.train(executable, data, expected=1, setting="STANDIN_SHARED=65536"))
+        check(found is not None and 65536 < int(found[1]) <= 99 << 10, f"no line about shared memory: {found}")
+        self.train(executable, data, setting=f"STANDIN_SHARED={99 << 10}")
+
     def check_in_the_middle(self, executable: Path, data: Path) -> None:
         """Of a kernel that fails, and of a GPU that is lost: the save before it is whole, and resumed."""
         whole, part = self.args.work / "whole.safetensors", self.args.work / "part.safetensors"
@@ -258,6 +291,7 @@ def main() -> None:
     convolutions = faults.compile("conv", "digits_cnn", 4, "--target=cuda:h100", f"--cudnn={args.simulated}", "--optimizer=adamw:lr=1e-3")
     faults.check_before_training(gpu, data)
     faults.check_gpu(gpu, data)
+    faults.check_wide_heads()
     faults.check_in_the_middle(gpu, data)
     faults.check_canaries(gpu, data)
     faults.check_canaries(convolutions, digits)

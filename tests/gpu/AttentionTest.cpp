@@ -374,6 +374,57 @@ const Case cases[] = {
      .width = 32,
      .attributes = "diagonal = 3 : i64, zero_rows = false, ratio = 0.0 : f64",
      .tolerance = low},
+    {.name = "columns_of_256",
+     .type = "f32",
+     .heads = 2,
+     .shared = 2,
+     .queries = 21,
+     .keys = 40,
+     .depth = 256,
+     .width = 256,
+     .isLong = true},
+    {.name = "bf16_256",
+     .type = "bf16",
+     .heads = 2,
+     .shared = 2,
+     .queries = 70,
+     .keys = 70,
+     .depth = 256,
+     .width = 256,
+     .attributes = diagonal,
+     .tolerance = low},
+    {.name = "bf16_wider_than_deep",
+     .type = "bf16",
+     .queries = 20,
+     .keys = 40,
+     .depth = 48,
+     .width = 240,
+     .attributes = "zero_rows = true, ratio = 0.2 : f64",
+     .mask = "20x40xi1",
+     .hasSeed = true,
+     .tolerance = low,
+     .isLong = true},
+    {.name = "f16_deeper_than_wide",
+     .type = "f16",
+     .queries = 24,
+     .keys = 40,
+     .depth = 200,
+     .width = 96,
+     .ofQueries = "2x1x24xi64",
+     .ofKeys = "2x1x40xi64",
+     .tolerance = half,
+     .isLong = true},
+    {.name = "bf16_96",
+     .type = "bf16",
+     .heads = 4,
+     .shared = 4,
+     .queries = 70,
+     .keys = 70,
+     .depth = 96,
+     .width = 96,
+     .attributes = diagonal,
+     .tolerance = low,
+     .isLong = true},
     {.name = "f16", .type = "f16", .keys = 150, .depth = 32, .width = 48, .tolerance = half},
 };
 
@@ -390,7 +441,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Attention, testing::ValuesIn(casesOfNow()),
 
 // Tests that heads that are too wide for registers, and doubles, have no kernel.
 TEST(Attention, RefusesWhatDoesNotFit) {
-  for (const std::string type : {"2x8x160xf32", "2x8x16xf64"}) {
+  for (const std::string type : {"2x8x272xf32", "2x8x16xf64"}) {
     const std::string sums = type.ends_with("f64") ? "2x8x2xf64" : "2x8x2xf32";
     LoadedKernels kernels(
         "func.func @g(%q: tensor<" + type +
@@ -417,8 +468,9 @@ TEST(Attention, TilesOfFewKeys) {
                      ", tensor<2x40x2xf32>)\nreturn }"),
         &context);
     int64_t rows = 0;
-    graph->walk(
-        [&](AttentionOp op) { rows = AttentionTiles::of(AttentionProblem::of(op))->streamed; });
+    graph->walk([&](AttentionOp op) {
+      rows = AttentionTiles::of(AttentionProblem::of(op), AttentionKernel::Forward)->streamed;
+    });
     return rows;
   };
   EXPECT_EQ(streamed(4, "f32"), 8);

@@ -84,8 +84,16 @@ public:
         std::accumulate(known.bytes.begin(), known.bytes.end(), uint64_t{0}) > kMostToRecord ||
         ++launchesOf[info.symbol] > kMostOfKernel)
       return;
-    recorded = {name + ".ptx",   info.symbol, begin, end,           launch.grid[0],
-                launch.block[0], {},          {},    known.operands};
+    recorded = {name + ".ptx",
+                info.symbol,
+                begin,
+                end,
+                launch.grid[0],
+                launch.block[0],
+                static_cast<unsigned>(launch.dynamicSharedBytes),
+                {},
+                {},
+                known.operands};
     std::map<char *, size_t> numbers;
     for (size_t i = 0; i < arguments.size(); ++i) {
       auto [number, isNew] = numbers.try_emplace(arguments[i], recorded.places.size());
@@ -174,6 +182,7 @@ private:
     sim::Launch launch;
     launch.kernel = module->kernel(info.symbol);
     launch.block = {static_cast<uint32_t>(launch.kernel->maxThreads), 1, 1};
+    launch.dynamicSharedBytes = static_cast<uint64_t>(info.sharedBytes);
     // Fewer blocks than tasks: they must stride.
     launch.grid = {static_cast<uint32_t>(std::clamp<int64_t>((end - begin + 1) / 2, 1, 13)), 1, 1};
     launch.checks.planned = true;

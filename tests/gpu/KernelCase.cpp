@@ -21,10 +21,15 @@ void writeCase(const KernelCase &kernelCase, const std::filesystem::path &file) 
   Json places = Json::array();
   for (const KernelCase::Place &place : kernelCase.places)
     places.push_back({{"bytes", place.before.size()}, {"type", place.type}});
-  const Json header = {{"module", kernelCase.module},      {"kernel", kernelCase.kernel},
-                       {"begin", kernelCase.begin},        {"end", kernelCase.end},
-                       {"blocks", kernelCase.blocks},      {"threads", kernelCase.threads},
-                       {"results", kernelCase.results},    {"places", places},
+  const Json header = {{"module", kernelCase.module},
+                       {"kernel", kernelCase.kernel},
+                       {"begin", kernelCase.begin},
+                       {"end", kernelCase.end},
+                       {"blocks", kernelCase.blocks},
+                       {"threads", kernelCase.threads},
+                       {"shared", kernelCase.sharedBytes},
+                       {"results", kernelCase.results},
+                       {"places", places},
                        {"arguments", kernelCase.arguments}};
   std::ofstream out(file, std::ios::binary);
   out << dumpJson(header, -1) << '\n';
@@ -51,6 +56,7 @@ KernelCase readCase(const std::filesystem::path &file) {
   read.begin = header.integer("begin"), read.end = header.integer("end");
   read.blocks = static_cast<unsigned>(header.count("blocks"));
   read.threads = static_cast<unsigned>(header.count("threads"));
+  read.sharedBytes = static_cast<unsigned>(header.count("shared"));
   read.results = static_cast<size_t>(header.count("results"));
   read.arguments = json.at("arguments").get<std::vector<size_t>>();
   auto take = [&](size_t count) {

@@ -3,7 +3,7 @@
 // (KernelCheck), which needs no compiler.
 //
 //   a line of JSON   {"module": "0007.ptx", "kernel": ..., "begin": 0, "end": 12, "blocks": 6,
-//                     "threads": 256, "results": 2, "places": [{"bytes": 64, "type": "f32"}, ...],
+//                     "threads": 256, "shared": 0, "results": 2, "places": [{"bytes": 64, "type": "f32"}, ...],
 //                     "arguments": [0, 1, 1]}           places by number; from `results` on written
 //   bytes            of every place before, then of every place that is written, after
 #pragma once
@@ -24,6 +24,7 @@ struct KernelCase {
   std::string kernel;
   int64_t begin = 0, end = 0;
   unsigned blocks = 1, threads = 1;
+  unsigned sharedBytes = 0; ///< that the launch gives a block
   std::vector<Place> places;
   std::vector<size_t> arguments; ///< numbers of places
   size_t results = 0;            ///< number of the first argument that is written

@@ -128,8 +128,12 @@ public:
     std::vector<void *> parameters;
     for (uint64_t &value : values)
       parameters.push_back(&value);
+    if (kernelCase.sharedBytes > 0)
+      driver.require(driver.funcSetAttribute(function, cuda::kMaxDynamicShared,
+                                             static_cast<int>(kernelCase.sharedBytes)),
+                     "asking for the shared memory of '" + kernelCase.kernel + "'");
     driver.require(driver.launchKernel(function, kernelCase.blocks, 1, 1, kernelCase.threads, 1, 1,
-                                       0, stream, parameters.data(), nullptr),
+                                       kernelCase.sharedBytes, stream, parameters.data(), nullptr),
                    "launching '" + kernelCase.kernel + "'");
     driver.require(driver.streamSynchronize(stream), "running '" + kernelCase.kernel + "'");
     std::vector<std::vector<char>> found;

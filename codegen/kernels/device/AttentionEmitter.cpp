@@ -22,10 +22,8 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// Shared memory that every block has without being asked for more.
-constexpr int64_t kSharedBytes = 48 << 10;
-/// Columns of q and of v whose sums fit into registers.
-constexpr int64_t kMostColumns = 128;
+/// Columns of q and of v whose sums fit into registers, and those whose rows fit into kSharedBytes with a block of as many warps.
+constexpr int64_t kMostColumns = 256, kFewColumns = 128;
 /// Registers of a thread where three blocks of four warps share a multiprocessor.
 constexpr int32_t kRegisters = 168;
 /// Vectors of a tile that a thread asks for before it stores the first.
@@ -70,13 +68,37 @@ AttentionProblem AttentionProblem::of(Operation *op) {
   return problemOf(cast<AttentionGradientOp>(op));
 }
 
-std::optional<AttentionTiles> AttentionTiles::of(const AttentionProblem &problem) {
-  if (std::max(problem.depth, problem.width) > kMostColumns)
+static int64_t paddedColumns(const AttentionProblem &problem) {
+  return TileProducts::padded(problem.element, problem.depth) +
+         TileProducts::padded(problem.element, problem.width);
+}
+
+SmallVector<AttentionKernel> kernelsOf(const AttentionProblem &problem) {
+  using enum AttentionKernel;
+  if (!problem.isGradient)
+    return {Forward};
+  if (paddedColumns(problem) <= kMostColumns)
+    return {QueryGradient, KeyAndValueGradient};
+  return {QueryGradient, ValueGradient, KeyGradient};
+}
+
+/// Rows of many columns have fewer blocks on a multiprocessor in any case, so that a block takes what every chip gives.
+static int64_t mostShared(const AttentionProblem &problem) {
+  return std::max(problem.depth, problem.width) > kFewColumns ? kMostSharedBytes : kSharedBytes;
+}
+
+std::optional<AttentionTiles> AttentionTiles::of(const AttentionProblem &problem,
+                                                 AttentionKernel kernel) {
+  const int64_t columns = std::max(problem.depth, problem.width);
+  if (columns > kMostColumns)
     return std::nullopt;
+  const bool streamsMore =
+      problem.isNarrow() && kernel == AttentionKernel::Forward && columns <= kFewColumns;
   for (int64_t warps : {4, 2, 1})
-    for (int64_t streamed = problem.isNarrow() && !problem.isGradient ? 64 : 32;
+    for (int64_t streamed = streamsMore ? 64 : 32;
          streamed >= TileProducts::rightRows(problem.element); streamed /= 2)
-      if (AttentionTiles tiles{warps, streamed}; tiles.sharedBytes(problem) <= kSharedBytes)
+      if (AttentionTiles tiles{kernel, warps, streamed};
+          tiles.sharedBytes(problem) <= mostShared(problem))
         return tiles.forShort(problem).inStages(problem);
   return std::nullopt;
 }
@@ -99,7 +121,14 @@ AttentionTiles AttentionTiles::inStages(const AttentionProblem &problem) const {
   tiles.stages = 2;
   const bool isWorth = problem.isGradient && problem.isNarrow() &&
                        std::max(problem.keys, problem.queries) > streamed;
-  return isWorth && tiles.sharedBytes(problem) <= kSharedBytes ? tiles : *this;
+  return isWorth && tiles.sharedBytes(problem) <= mostShared(problem) ? tiles : *this;
+}
+
+int64_t AttentionTiles::streamedNumbers(const AttentionProblem &problem) const {
+  using enum AttentionKernel;
+  if (kernel == Forward || kernel == QueryGradient)
+    return 0;
+  return problem.numbersOfQuery() - (kernel == ValueGradient ? 1 : 0); // but dy times y
 }
 
 int64_t AttentionTiles::sharedBytes(const AttentionProblem &problem) const {
@@ -108,9 +137,9 @@ int64_t AttentionTiles::sharedBytes(const AttentionProblem &problem) const {
   };
   const int64_t rows = stages * streamed;
   int64_t sum = bytes(owned() + rows, problem.depth) + bytes(rows, problem.width);
-  if (problem.isGradient)
-    sum += bytes(owned(), problem.width) + problem.numbersOfQuery() * rows * int64_t{sizeof(float)};
-  return sum;
+  if (ownsTwo())
+    sum += bytes(owned(), problem.width);
+  return sum + streamedNumbers(problem) * rows * int64_t{sizeof(float)};
 }
 
 int64_t Matrices::together(Type element, int64_t most) const {
@@ -135,15 +164,16 @@ AttentionEmitter::AttentionEmitter(KernelFrame &frame, const AttentionProblem &p
   function.setKnownBlockSizeAttr(
       builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
   // Where one tile holds all rows there is no loop that parts the products.
-  if (problem.isGradient && std::max(problem.keys, problem.queries) <= tiles.streamed)
+  if (problem.isGradient && std::max(problem.keys, problem.queries) <= tiles.streamed &&
+      paddedColumns(problem) <= kMostColumns)
     allowRegisters(function, kRegisters);
   owned[0] = tile(tiles.owned(), problem.depth);
   streamed[0] = tile(tiles.stages * tiles.streamed, problem.depth);
   streamed[1] = tile(tiles.stages * tiles.streamed, problem.width);
-  if (problem.isGradient) {
+  if (tiles.ownsTwo())
     owned[1] = tile(tiles.owned(), problem.width);
+  if (problem.isGradient)
     scratch = frame.buffers.back();
-  }
   if (problem.seed)
     seed = memref::LoadOp::create(builder, location, tensors[*problem.seed].buffer.memory,
                                   ValueRange{math.constant(0)});
@@ -152,7 +182,12 @@ AttentionEmitter::AttentionEmitter(KernelFrame &frame, const AttentionProblem &p
 //===-- Memory --------------------------------------------------------------------------------===//
 
 Value AttentionEmitter::shared(ArrayRef<int64_t> shape, Type element) {
-  return addSharedMemory(function, shape, element, location);
+  if (tiles.sharedBytes(problem) <= kSharedBytes)
+    return addSharedMemory(function, shape, element, location);
+  Value memory = givenSharedMemory(builder, function, frame.sharedBytes, shape, element, location);
+  const int64_t bytes = ShapedType::getNumElements(shape) * element.getIntOrFloatBitWidth() / 8;
+  frame.sharedBytes += (bytes + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
+  return memory;
 }
 
 Value AttentionEmitter::tile(int64_t rows, int64_t columns) {

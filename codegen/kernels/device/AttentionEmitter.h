@@ -36,18 +36,41 @@ struct AttentionProblem {
   int64_t numbersOfQuery() const { return isScaledLate() ? 2 : 3; }
 };
 
+/// What is computed by one kernel. Gradients of keys and of values are one where registers hold the sums of both.
+enum class AttentionKernel {
+  Forward,
+  QueryGradient,
+  KeyAndValueGradient,
+  ValueGradient,
+  KeyGradient
+};
+
+/// Those of the op, in the order in which they run.
+llvm::SmallVector<AttentionKernel> kernelsOf(const AttentionProblem &problem);
+
+/// Shared memory that a block has without being asked for more, and the most that every chip of compute capability 8.0 or later gives
+/// (CUDA C++ Programming Guide, technical specifications per compute capability: 99 KB on 8.6, 8.9 and 12.0).
+inline constexpr int64_t kSharedBytes = 48 << 10, kMostSharedBytes = 99 << 10;
+
 /// Warps of a block, and rows that are streamed at a time.
 struct AttentionTiles {
   /// As large as shared memory and registers allow; none where rows are too long.
-  static std::optional<AttentionTiles> of(const AttentionProblem &problem);
+  static std::optional<AttentionTiles> of(const AttentionProblem &problem, AttentionKernel kernel);
 
   int64_t owned() const { return warps * TileProducts::kRows; }
   int64_t sharedBytes(const AttentionProblem &problem) const;
+  /// The kernel's owned rows are those of two tensors, whose products with two streamed ones it has.
+  bool ownsTwo() const {
+    return kernel != AttentionKernel::Forward && kernel != AttentionKernel::ValueGradient;
+  }
+  /// Numbers of a streamed query that it reads.
+  int64_t streamedNumbers(const AttentionProblem &problem) const;
   /// These, or smaller ones where few rows are streamed.
   AttentionTiles forShort(const AttentionProblem &problem) const;
   /// These, with room for the next of the streamed tiles where that is worth it and fits.
   AttentionTiles inStages(const AttentionProblem &problem) const;
 
+  AttentionKernel kernel;
   int64_t warps, streamed;
   int64_t stages =
       1; ///< streamed tiles in shared memory: the one at hand and, of 2, the one that comes
@@ -76,13 +99,16 @@ public:
   AttentionEmitter(KernelFrame &frame, const AttentionProblem &problem, const AttentionTiles &tiles,
                    llvm::ArrayRef<Matrices> tensors);
 
+  void emit();
+
+private:
   void attention();
   void gradientByKeys();
   void gradientByQueries();
 
-private:
   //===-- Memory ----------------------------------------------------------------------------===//
 
+  /// Of the kernel's own memory or, where a block takes more than that may have, of what its launch gives it.
   mlir::Value shared(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   mlir::Value tile(int64_t rows, int64_t columns);
   void barrier() { mlir::gpu::BarrierOp::create(builder, location); }
@@ -239,9 +265,12 @@ private:
   mlir::Value rowProduct(mlir::Value head, mlir::Value row);
   /// The numbers of the streamed queries, which the kernel before has left, into shared memory.
   void bringNumbers(mlir::Value head, mlir::Value from, mlir::Value tile);
+  /// Those of a column of a tile of streamed queries.
+  OfQuery numbersOfColumn(const Place &place, mlir::Value column);
   struct Differentiated {
-    Values weights;  ///< as the values are multiplied with
-    Values products; ///< gradients of the products of queries and keys
+    Values weights; ///< as the values are multiplied with
+    Values
+        products; ///< gradients of the products of queries and keys; none for those of values alone
   };
   /// Sums of gradients of scores times rows. All but those of f16, which they might leave, are without the scale until
   /// here.

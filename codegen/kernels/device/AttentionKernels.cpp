@@ -6,8 +6,10 @@
 //   attention              queries          keys and values      y, with the softmax as far as it is known
 //   attention_gradient     queries and dy   keys and values      dq
 //     and then             keys and values  queries and dy       dk and dv
+//     or, of wide heads,   keys             queries and dy       dv
+//     and then             keys and values  queries and dy       dk
 //
-// The gradient is two kernels, that of the queries first, which leaves numbers of each to that of the keys. Both
+// The gradient is two kernels or three, that of the queries first, which leaves numbers of each to those of the keys. All
 // make the scores, so that no two blocks add to one sum: nothing is atomic, and sums have an order that shapes
 // decide. Tiles beyond the diagonal or before the window that ends there are not visited, and those of documents that none of the owned
 // rows can be of are neither brought nor multiplied.
@@ -209,13 +211,23 @@ void AttentionEmitter::bringNumbers(Value head, Value from, Value tile) {
   });
 }
 
+AttentionEmitter::OfQuery AttentionEmitter::numbersOfColumn(const Place &place, Value column) {
+  OfQuery numbers;
+  for (Value memory : rowNumbers)
+    numbers.push_back(
+        memref::LoadOp::create(builder, location, stageOf(memory, place.tile), column));
+  return numbers;
+}
+
 AttentionEmitter::Differentiated
 AttentionEmitter::differentiate(const Place &place,
                                 llvm::function_ref<OfQuery(int64_t, int64_t)> ofQuery) {
   const Values scores = products.timesRows(owned[0], warpRow, stageOf(streamed[0], place.tile),
                                            tiles.streamed, problem.depth);
-  const Values dweights = products.timesRows(owned[1], warpRow, stageOf(streamed[1], place.tile),
-                                             tiles.streamed, problem.width);
+  Values dweights;
+  if (tiles.ownsTwo())
+    dweights = products.timesRows(owned[1], warpRow, stageOf(streamed[1], place.tile),
+                                  tiles.streamed, problem.width);
   const Term factor = term(number(problem.scale * unit()));
   Differentiated result;
   for (int64_t number = 0; number < static_cast<int64_t>(scores.size()); ++number) {
@@ -228,12 +240,13 @@ AttentionEmitter::differentiate(const Place &place,
             : power((masked(scores[number], place, at) - term(query[0])) - term(query[1]));
     if (at.isSeen)
       weight = term(at.isSeen).choose(weight, weight.constant(0));
-    Term gradient = term(dweights[number]), kept = weight;
-    if (auto factor = dropoutFactor(place, at)) {
-      gradient = gradient * *factor;
-      kept = weight * *factor;
-    }
-    result.weights.push_back(kept.get());
+    const std::optional<Term> dropped = dropoutFactor(place, at);
+    result.weights.push_back((dropped ? weight * *dropped : weight).get());
+    if (!tiles.ownsTwo())
+      continue;
+    Term gradient = term(dweights[number]);
+    if (dropped)
+      gradient = gradient * *dropped;
     Term product = weight * (gradient - term(query.back()));
     // Queries may have no key of their document, and results of NaN.
     if (problem.keyDocuments)
@@ -252,15 +265,21 @@ AttentionEmitter::Values AttentionEmitter::scaled(ValueRange sums) {
 void AttentionEmitter::gradientByKeys() {
   const Matrices &q = tensors[0], &k = tensors[1], &v = tensors[2], &dy = tensors[5],
                  &dk = tensors.end()[-2], &dv = tensors.back();
+  const bool makesKeys = tiles.kernel != AttentionKernel::ValueGradient,
+             makesValues = tiles.kernel != AttentionKernel::KeyGradient;
   const int64_t heads = problem.heads / problem.shared;
-  for (int64_t i = 0; i < problem.numbersOfQuery(); ++i)
+  for (int64_t i = 0; i < tiles.streamedNumbers(problem); ++i)
     rowNumbers.push_back(shared({tiles.stages * tiles.streamed}, builder.getF32Type()));
   forTiles(heads, problem.keys, false, [&](Value ofKeys, Value first) {
     loadTile(owned[0], k, ofKeys, first, tiles.owned());
-    loadTile(owned[1], v, ofKeys, first, tiles.owned());
-    Values sums = products.zeros(TileProducts::padded(problem.element, problem.depth));
+    if (makesKeys)
+      loadTile(owned[1], v, ofKeys, first, tiles.owned());
+    Values sums;
+    if (makesKeys)
+      sums = products.zeros(TileProducts::padded(problem.element, problem.depth));
     const size_t ofDepth = sums.size();
-    sums.append(products.zeros(TileProducts::padded(problem.element, problem.width)));
+    if (makesValues)
+      sums.append(products.zeros(TileProducts::padded(problem.element, problem.width)));
     const Visited visited = visitedQueries(first);
     auto queriesOf = [&](Value number) {
       return streamOf(Streams::Queries, q, dy,
@@ -272,23 +291,18 @@ void AttentionEmitter::gradientByKeys() {
     auto ofTile = [&](Value head, Value tile, bool isSeen, ValueRange before) {
       const Place place{head,   first, math.times(tile, tiles.streamed), Streams::Queries,
                         isSeen, tile};
-      auto ofColumn = [&](int64_t group, int64_t i) {
-        Value column = products.columnOf(group, i);
-        auto number = [&](Value numbers) -> Value {
-          return memref::LoadOp::create(builder, location, stageOf(numbers, place.tile), column);
-        };
-        OfQuery numbers;
-        for (Value place : rowNumbers)
-          numbers.push_back(number(place));
-        return numbers;
-      };
-      const Differentiated tileOf = differentiate(place, ofColumn);
-      Values next =
-          products.addWeighted(before.take_front(ofDepth), tileOf.products,
-                               stageOf(streamed[0], place.tile), tiles.streamed, problem.depth);
-      next.append(products.addWeighted(before.drop_front(ofDepth), tileOf.weights,
-                                       stageOf(streamed[1], place.tile), tiles.streamed,
-                                       problem.width));
+      const Differentiated tileOf = differentiate(place, [&](int64_t group, int64_t i) {
+        return numbersOfColumn(place, products.columnOf(group, i));
+      });
+      Values next;
+      if (makesKeys)
+        next =
+            products.addWeighted(before.take_front(ofDepth), tileOf.products,
+                                 stageOf(streamed[0], place.tile), tiles.streamed, problem.depth);
+      if (makesValues)
+        next.append(products.addWeighted(before.drop_front(ofDepth), tileOf.weights,
+                                         stageOf(streamed[1], place.tile), tiles.streamed,
+                                         problem.width));
       return next;
     };
     sums = lanes.loop(math.constant(0), math.constant(problem.shared), 1, sums,
@@ -305,9 +319,12 @@ void AttentionEmitter::gradientByKeys() {
                                          });
                       });
     const Values dkSums = scaled(ArrayRef(sums).take_front(ofDepth));
-    store(
-        {Written{dk, owned[0], dkSums}, Written{dv, owned[1], ArrayRef(sums).drop_front(ofDepth)}},
-        ofKeys, first);
+    SmallVector<Written> written;
+    if (makesKeys)
+      written.push_back({dk, owned[0], dkSums});
+    if (makesValues)
+      written.push_back({dv, owned[makesKeys ? 1 : 0], ArrayRef(sums).drop_front(ofDepth)});
+    store(written, ofKeys, first);
   });
 }
 
@@ -341,13 +358,26 @@ void AttentionEmitter::gradientByQueries() {
   });
 }
 
+void AttentionEmitter::emit() {
+  using enum AttentionKernel;
+  if (tiles.kernel == Forward)
+    attention();
+  else if (tiles.kernel == QueryGradient)
+    gradientByQueries();
+  else
+    gradientByKeys();
+}
+
 //===-- The ops -------------------------------------------------------------------------------===//
 
 /// Factors of f32 or 16 bits whose rows registers and shared memory hold.
 static bool isTaken(Operation *op) {
   auto isDouble = [](Type type) { return getElementTypeOrSelf(type).isF64(); };
+  const AttentionProblem problem = AttentionProblem::of(op);
   return llvm::none_of(op->getOperandTypes(), isDouble) &&
-         AttentionTiles::of(AttentionProblem::of(op)).has_value();
+         llvm::all_of(kernelsOf(problem), [&](AttentionKernel kernel) {
+           return AttentionTiles::of(problem, kernel).has_value();
+         });
 }
 
 static SmallVector<Matrices> matricesOf(Operation *op, const KernelFrame &frame,
@@ -384,23 +414,21 @@ static SmallVector<Matrices> matricesOf(Operation *op, const KernelFrame &frame,
   return all;
 }
 
-static LogicalResult emitKernel(Operation *op, KernelFrame &frame,
-                                void (AttentionEmitter::*kernel)()) {
+static LogicalResult emitKernel(Operation *op, KernelFrame &frame, AttentionKernel kernel) {
   auto strides = tensorStrides(op);
   if (failed(strides))
     return failure();
   const AttentionProblem problem = AttentionProblem::of(op);
-  const AttentionTiles tiles = *AttentionTiles::of(problem);
+  const AttentionTiles tiles = *AttentionTiles::of(problem, kernel);
   const SmallVector<Matrices> tensors = matricesOf(op, frame, problem, *strides);
-  AttentionEmitter emit(frame, problem, tiles, tensors);
-  (emit.*kernel)();
+  AttentionEmitter(frame, problem, tiles, tensors).emit();
   return success();
 }
 
 static LogicalResult emitAttention(Operation *op, KernelFrame &frame) {
   if (frame.target == KernelTarget::Host)
     return op->emitOpError() << "has a kernel for devices alone; the host has a call";
-  return emitKernel(op, frame, &AttentionEmitter::attention);
+  return emitKernel(op, frame, AttentionKernel::Forward);
 }
 
 static LogicalResult emitGradient(Operation *op, KernelFrame &) {
@@ -420,7 +448,7 @@ FailureOr<SmallVector<KernelInfo>> addAttentionGradient(KernelModule &kernels, O
   auto scratch = RankedTensorType::get({*attentionScratch(op)}, Float32Type::get(op->getContext()));
   arguments.push_back({scratch, KernelModule::kAlignment});
   SmallVector<KernelInfo> infos;
-  for (auto kernel : {&AttentionEmitter::gradientByQueries, &AttentionEmitter::gradientByKeys}) {
+  for (AttentionKernel kernel : kernelsOf(AttentionProblem::of(op))) {
     auto info = kernels.define(op->getName().stripDialect(), arguments, op->getNumOperands(),
                                [&](KernelFrame &frame) { return emitKernel(op, frame, kernel); });
     if (failed(info))

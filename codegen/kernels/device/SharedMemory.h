@@ -26,6 +26,12 @@ inline int64_t accessAlignment(const Buffer &buffer, int64_t lanes) {
 mlir::Value addSharedMemory(mlir::gpu::GPUFuncOp function, llvm::ArrayRef<int64_t> shape,
                             mlir::Type element, mlir::Location location);
 
+/// A tensor in the shared memory that a launch gives to every block (KernelInfo::sharedBytes), `offset` bytes from its start, a
+/// multiple of kAccessBytes.
+mlir::Value givenSharedMemory(mlir::OpBuilder &builder, mlir::gpu::GPUFuncOp function,
+                              int64_t offset, llvm::ArrayRef<int64_t> shape, mlir::Type element,
+                              mlir::Location location);
+
 /// Says how many registers a thread may take. Unless it is told ptxas spills a few bytes for the sake of one more
 /// block on a multiprocessor.
 void allowRegisters(mlir::gpu::GPUFuncOp function, int32_t count);

@@ -72,6 +72,8 @@ void Driver::reset() {
   auto bytesOf = [](const char *name) {
     return strtoull(environment(name, "0").c_str(), nullptr, 10);
   };
+  if (const uint64_t shared = bytesOf("STANDIN_SHARED"))
+    chip.sharedPerBlockOptin = static_cast<int>(shared);
   contextBytes = bytesOf("STANDIN_CONTEXT_BYTES"), moduleBytes = bytesOf("STANDIN_MODULE_BYTES");
   graphBytes = bytesOf("STANDIN_GRAPH_BYTES");
   granularity = strtoull(environment("STANDIN_GRANULARITY", "1").c_str(), nullptr, 10);
