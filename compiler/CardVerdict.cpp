@@ -46,10 +46,12 @@ std::optional<Card> cardOfFile(const PlanFile &file, const CompileOptions &optio
 } // namespace
 
 std::optional<Card> cardOf(const CompileOptions &options) {
-  return withReserve(
-      options.card ? options.card
-                   : cardAsked(options, chooseBackend(options).get(), "--target=" + options.target),
-      options);
+  const std::unique_ptr<Backend> backend = chooseBackend(options);
+  std::optional<Card> card =
+      options.card ? options.card : cardAsked(options, backend.get(), "--target=" + options.target);
+  if (card && options.devices > 1)
+    card->processBytes += *backend->outsideOfRanks().bytes;
+  return withReserve(std::move(card), options);
 }
 
 Bytes budgetOfCard(const CompileOptions &options) {
@@ -58,8 +60,7 @@ Bytes budgetOfCard(const CompileOptions &options) {
     throw Error::badInput(
         "--memory-budget=card plans for what the card has, and --target=" + options.target +
         " names none with a known memory; say how much it has: --card=24GiB");
-  const Bytes ofRanks = options.devices > 1 ? *chooseBackend(options)->outsideOfRanks().bytes : 0;
-  const Bytes process = options.outside.value_or(card->processBytes + ofRanks);
+  const Bytes process = options.outside.value_or(card->processBytes);
   const bool coversProcess = options.budgetCovers == BudgetCovers::Process;
   const Bytes budget = card->bytes - card->systemBytes - (coversProcess ? 0 : process);
   if (budget <= 0)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from ._library import StowageError
 
@@ -12,6 +12,8 @@ _WITHOUT_MPI = {
     "torchrun": ("RANK", "WORLD_SIZE", "which brings no MPI along, by which processors are connected"),
     "srun": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "without MPI; give it --mpi=pmix or --mpi=pmi2, or take mpirun"),
 }
+# Where rank 0 of such a launch listens. GPUs, which NCCL connects, need no more.
+_MEETING = ("MASTER_ADDR", "MASTER_PORT")
 
 
 def _number(variables: "Mapping[str, str]", name: str) -> Optional[int]:
@@ -21,7 +23,12 @@ def _number(variables: "Mapping[str, str]", name: str) -> Optional[int]:
     return None if text is None else int(text)
 
 
-def place_of(variables: "Optional[Mapping[str, str]]" = None) -> "tuple[int, int]":
+def are_gpus(flags: "Sequence[str]") -> bool:
+    """Whether a step compiled with these flags runs on GPUs."""
+    return any(flag.startswith("--target=") and not flag.startswith(("--target=host", "--target=cpu")) for flag in flags)
+
+
+def place_of(variables: "Optional[Mapping[str, str]]" = None, gpus: bool = False) -> "tuple[int, int]":
     """Rank and number of ranks of the launch that this process is part of; (0, 1) where no launcher has started it."""
     variables = os.environ if variables is None else variables
     for rank_name, size_name in _MPI:
@@ -33,24 +40,31 @@ def place_of(variables: "Optional[Mapping[str, str]]" = None) -> "tuple[int, int
         return rank, size
     for launcher, (rank_name, size_name, why) in _WITHOUT_MPI.items():
         rank, size = _number(variables, rank_name), _number(variables, size_name)
+        if gpus and rank is not None and size is not None and size > 1:
+            missing = [name for name in _MEETING if name not in variables]
+            if missing:
+                raise StowageError(f'devices="env": {launcher} has started this process ({rank_name}={rank}, {size_name}={size}), and where rank 0 listens is not '
+                                   f"set: {' and '.join(missing)}")  # fmt: skip
+            return rank, size
         if rank is not None and size is not None and size > 1:
             raise StowageError(f'devices="env": {launcher} has started this process ({rank_name}={rank}, {size_name}={size}), {why}; start it as: '
                                f"mpirun -n {size} python {sys.argv[0] or 'train.py'}")  # fmt: skip
     return 0, 1
 
 
-def device_flags(devices: Any) -> "list[str]":
+def device_flags(devices: Any, gpus: bool = False) -> "list[str]":
     """--devices for `devices` as `compile` takes it."""
     if devices == "env":
-        devices = place_of()[1]
+        devices = place_of(gpus=gpus)[1]
     if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
         raise StowageError(f'devices: expected "env" or a number of at least 1, found {devices!r}')
     return [] if devices == 1 else [f"--devices={devices}"]
 
 
-def speaks(devices: Any) -> bool:
+def speaks(devices: Any, gpus: bool = False) -> bool:
     """Whether this process says for all of them what is to be said once."""
-    return devices == 1 or next((int(os.environ[name]) for name, _ in _MPI if name in os.environ), 0) == 0
+    names = [name for name, _ in _MPI] + ([name for name, _, _ in _WITHOUT_MPI.values()] if gpus else [])
+    return devices == 1 or next((int(os.environ[name]) for name in names if name in os.environ), 0) == 0
 
 
 class _DealtSampler:

@@ -13,7 +13,7 @@ import numpy as np
 from . import _specs, _tool
 from ._batches import OtherSizes, rows_of
 from ._configurations import configured, is_configuration, weights_of
-from ._launch import device_flags, speaks
+from ._launch import are_gpus, device_flags, speaks
 from ._library import Library, Model, StowageError, TensorInfo
 from ._plan import Plan
 from ._quiet import uncollected
@@ -149,8 +149,8 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     `shapes` are sizes that a batch may have, {"sequence": [128, 256, 512]}: dimension 1 of the example's tensors, or "batch", dimension 0. Each
     has a graph of its own, all share state and arena, and a batch runs in the smallest that holds it, padded with zeros, and with labels
     that do not count; all sizes of several axes are combined.
-    `devices` is the number of processes that run a step together, each on a batch of its own: "env" is that of the launch by mpirun or srun
-    that this process is part of, 1 without one. A process that waits longer than `timeout` seconds for another (0: 600; negative: without end)
+    `devices` is the number of processes that run a step together, each on a batch of its own: "env" is that of the launch by mpirun or srun, on
+    GPUs also by torchrun, that this process is part of, 1 without one. A process that waits longer than `timeout` seconds for another (0: 600; negative: without end)
     raises StowageError with that one's name. Every process compiles the step; weights start as on rank 0. The loss is that of all.
     `target_cpu` is the least processor that the step is to run on, with the same bits on all: "x86-64-v3" (AVX2), "x86-64-v4"
     (AVX-512), ...; without it, this one. `options` are the other flags of `stowage compile` by name: precision="bf16",
@@ -168,10 +168,11 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     if _is_module(model):
         _require_values(model, weights)
         check = check and weights is None
-    shared = device_flags(devices)
     source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch, seed, shapes)
+    gpus = are_gpus(source.flags)
+    shared = device_flags(devices, gpus)
     checked = check and _is_module(model)
-    report = _checked_alone(source, model, example_inputs, seed, accumulate, memory_budget) if shared and checked and speaks(devices) else None
+    report = _checked_alone(source, model, example_inputs, seed, accumulate, memory_budget) if shared and checked and speaks(devices, gpus) else None
     source.flags += shared
     library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
     arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]

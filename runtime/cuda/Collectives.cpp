@@ -183,7 +183,7 @@ bool isOfRanks(const Command &command) {
 }
 
 int64_t gpuOfRank(const Driver &driver) {
-  const std::optional<RankLaunch> launch = launchOfEnvironment();
+  const std::optional<RankLaunch> launch = launchOfEnvironment(SumsBy::Devices);
   int count = 0;
   driver.require(driver.deviceGetCount(&count), "counting GPUs");
   if (!launch || !launch->localRank || count == 1)

@@ -47,15 +47,23 @@ uint64_t checksumOf(std::span<const uint64_t> numbers) {
 
 } // namespace
 
+/// GPUs add up by themselves.
+static SumsBy sumsOf(const Program &program) {
+  return program.target.starts_with("host") ? SumsBy::Ranks : SumsBy::Devices;
+}
+
 RankGroup::RankGroup(const Program &program)
-    : RankGroup(program, program.devices > 1 ? joinRanks(program.devices) : nullptr, false) {}
+    : RankGroup(program,
+                program.devices > 1 ? joinRanks(program.devices, sumsOf(program)) : nullptr,
+                false) {}
 
 RankGroup RankGroup::ofLaunch(const Program &program) {
-  return isLaunched() ? RankGroup(program) : RankGroup(program, nullptr, false);
+  return isLaunched(sumsOf(program)) ? RankGroup(program) : RankGroup(program, nullptr, false);
 }
 
 RankGroup RankGroup::ofProcess(const Program &program) {
-  return {program, program.devices > 1 ? ranksOfProcess(program.devices) : nullptr, true};
+  return {program, program.devices > 1 ? ranksOfProcess(program.devices, sumsOf(program)) : nullptr,
+          true};
 }
 
 RankGroup::RankGroup(const Program &program, std::shared_ptr<Ranks> ranks, bool allThrow)

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace stow {
 
@@ -25,8 +26,8 @@ constexpr Variables known[] = {
     {MpiKind::OpenMpi, "PMIX_RANK", nullptr},
 };
 
-/// Open MPI's, MPICH's and Slurm's.
-constexpr const char *localRanks[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+/// Open MPI's, MPICH's, torchrun's and Slurm's.
+constexpr const char *localRanks[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK",
                                       "SLURM_LOCALID"};
 
 std::optional<int64_t> numberIn(const char *name) {
@@ -42,33 +43,75 @@ std::optional<int64_t> numberIn(const char *name) {
   return number;
 }
 
+/// torchrun's; Slurm's beside MASTER_ADDR and MASTER_PORT, which a batch script sets for it.
+constexpr Variables withoutMpi[] = {
+    {MpiKind::None, "RANK", "WORLD_SIZE"},
+    {MpiKind::None, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+};
+constexpr const char *kAddress = "MASTER_ADDR", *kPort = "MASTER_PORT";
+constexpr int64_t kMostPort = 65535;
+
+/// Whether rank 0 has a place to listen at; says so to `launch`.
+bool hasMeetingPlace(RankLaunch &launch) {
+  const char *address = std::getenv(kAddress), *agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  const std::optional<int64_t> port = numberIn(kPort);
+  if (!address || !port)
+    return false;
+  if (*port < 1 || *port > kMostPort)
+    throw Error::badInput(concat("the variable ", kPort, " of the launcher is ", *port,
+                                 ", expected 1 to ", kMostPort));
+  launch.address = address;
+  launch.port = static_cast<int>(*port);
+  const char *attempt = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  launch.attempt = attempt ? attempt : "0";
+  launch.hasAgent = agent && std::string_view(agent) == "True";
+  return true;
+}
+
+std::optional<RankLaunch> launchBy(const Variables &variables) {
+  const std::optional<int64_t> rank = numberIn(variables.rank), size = numberIn(variables.size);
+  if (!rank || (variables.kind == MpiKind::None && !size))
+    return std::nullopt;
+  RankLaunch launch{variables.kind, *rank, size, variables.rank, {}};
+  for (const char *name : localRanks)
+    if (!launch.localRank && (launch.localRank = numberIn(name)))
+      launch.localVariable = name;
+  return launch;
+}
+
 } // namespace
 
-std::optional<RankLaunch> launchOfEnvironment() {
-  for (const Variables &variables : known) {
-    const std::optional<int64_t> rank = numberIn(variables.rank);
-    if (!rank)
-      continue;
-    RankLaunch launch{variables.kind, *rank, numberIn(variables.size), variables.rank, {}};
-    for (const char *name : localRanks)
-      if (!launch.localRank && (launch.localRank = numberIn(name)))
-        launch.localVariable = name;
-    return launch;
-  }
+std::optional<RankLaunch> launchOfEnvironment(SumsBy sums) {
+  for (const Variables &variables : known)
+    if (std::optional<RankLaunch> launch = launchBy(variables))
+      return launch;
+  for (const Variables &variables : withoutMpi)
+    if (std::optional<RankLaunch> launch = launchBy(variables);
+        launch && sums == SumsBy::Devices && hasMeetingPlace(*launch))
+      return launch;
   return std::nullopt;
 }
 
-std::string whyNoLaunch() {
-  if (std::getenv("RANK") && std::getenv("WORLD_SIZE"))
+std::string whyNoLaunch(SumsBy sums) {
+  const bool isTorchrun = std::getenv("RANK") && std::getenv("WORLD_SIZE"),
+             isSlurm = !isTorchrun && std::getenv("SLURM_PROCID");
+  if (sums == SumsBy::Devices && (isTorchrun || isSlurm))
+    return concat(
+        isTorchrun ? "RANK and WORLD_SIZE are" : "SLURM_PROCID is",
+        " set, but not where rank 0 listens: MASTER_ADDR and MASTER_PORT",
+        isSlurm ? ", as in MASTER_ADDR=$(scontrol show hostnames | head -n 1) MASTER_PORT=29500"
+                : "");
+  if (isTorchrun)
     return "torchrun has started this process (RANK, WORLD_SIZE), which brings no MPI along, by "
            "which processors are connected";
-  if (std::getenv("SLURM_PROCID"))
+  if (isSlurm)
     return "srun has started this process without MPI (SLURM_PROCID is set, neither PMI_RANK nor "
            "PMIX_RANK is): give srun --mpi=pmix or --mpi=pmi2, or take mpirun";
-  return "no launcher has started this process (none of OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK "
-         "is set)";
+  return concat(
+      "no launcher has started this process (none of OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK",
+      sums == SumsBy::Devices ? ", RANK" : "", " is set)");
 }
 
-bool isLaunched() { return launchOfEnvironment().has_value(); }
+bool isLaunched(SumsBy sums) { return launchOfEnvironment(sums).has_value(); }
 
 } // namespace stow

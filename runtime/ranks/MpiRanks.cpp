@@ -8,6 +8,7 @@
 #include "runtime/format/Reduction.h"
 #include "runtime/ranks/Launcher.h"
 #include "runtime/ranks/Ranks.h"
+#include "runtime/ranks/SocketRanks.h"
 
 #include <algorithm>
 #include <array>
@@ -293,13 +294,6 @@ private:
     return silent;
   }
 
-  static std::string namesOf(const std::vector<int64_t> &some) {
-    std::string text = some.size() == 1 ? "rank " : "ranks ";
-    for (size_t i = 0; i < some.size() && i < kNamed; ++i)
-      text += concat(i == 0 ? "" : ", ", some[i]);
-    return some.size() > kNamed ? concat(text, " and ", some.size() - kNamed, " more") : text;
-  }
-
   void tellWhoIsSilent() {
     hasTold = true;
     const std::vector<int64_t> silent = silentRanks(kAnswerTimeAtEnd);
@@ -415,11 +409,18 @@ std::string startIt(int64_t size) {
 
 } // namespace
 
-std::unique_ptr<Ranks> joinRanks(int64_t size) {
-  const std::optional<RankLaunch> launch = launchOfEnvironment();
+std::string namesOf(std::span<const int64_t> some) {
+  std::string text = some.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < some.size() && i < kNamed; ++i)
+    text += concat(i == 0 ? "" : ", ", some[i]);
+  return some.size() > kNamed ? concat(text, " and ", some.size() - kNamed, " more") : text;
+}
+
+std::unique_ptr<Ranks> joinRanks(int64_t size, SumsBy sums) {
+  const std::optional<RankLaunch> launch = launchOfEnvironment(sums);
   if (!launch)
     throw Error::badInput(concat("the program is compiled for ", size, " devices, and ",
-                                 whyNoLaunch(), "; ", startIt(size)));
+                                 whyNoLaunch(sums), "; ", startIt(size)));
   auto refuseSize = [&](int64_t found) {
     throw Error::badInput(concat("the program is compiled for ", size, " devices (--devices=", size,
                                  "), and the launcher has started ", found, " processes; ",
@@ -427,6 +428,8 @@ std::unique_ptr<Ranks> joinRanks(int64_t size) {
   };
   if (launch->size && *launch->size != size)
     refuseSize(*launch->size);
+  if (launch->kind == MpiKind::None)
+    return joinBySockets(*launch);
   static constexpr std::array openMpiNames = {"libmpi.so.40", "libmpi.so"};
   static constexpr std::array mpichNames = {"libmpich.so.12", "libmpi.so.12", "libmpich.so"};
   const bool isOpenMpi = launch->kind == MpiKind::OpenMpi;
@@ -453,9 +456,9 @@ std::shared_ptr<Ranks> &joined() {
 
 } // namespace
 
-std::shared_ptr<Ranks> ranksOfProcess(int64_t size) {
+std::shared_ptr<Ranks> ranksOfProcess(int64_t size, SumsBy sums) {
   if (!joined())
-    joined() = joinRanks(size);
+    joined() = joinRanks(size, sums);
   return joined();
 }
 

@@ -78,20 +78,26 @@ public:
   [[noreturn]] virtual void abort(int exitCode) = 0;
 };
 
-/// Joins the ranks that a launcher has started: mpirun of Open MPI or of MPICH, or srun with one of their plug-ins.
-/// Throws Error(BadInput) that names the command where no launcher has started this process, where it has started
-/// another number of processes than `size`, and where its MPI is not found.
-std::unique_ptr<Ranks> joinRanks(int64_t size);
+/// "rank 1", "ranks 1, 4": a few of them by number, and how many more.
+std::string namesOf(std::span<const int64_t> some);
+
+/// What adds up over the ranks of a program: these calls, or the ranks' devices, which then need little of them.
+enum class SumsBy : uint8_t { Ranks, Devices };
+
+/// Joins the ranks that a launcher has started: mpirun of Open MPI or of MPICH, or srun with one of their plug-ins; where devices add up, also torchrun, or
+/// srun without a plug-in (SocketRanks.h). Throws Error(BadInput) that names the command where no such launcher has started this process, where it
+/// has started another number of processes than `size`, and where its MPI is not found.
+std::unique_ptr<Ranks> joinRanks(int64_t size, SumsBy sums);
 
 /// The same for a library, whose models are made and destroyed in a process that stays: joined at the first call. Another library may have
 /// joined before, or the program itself.
-std::shared_ptr<Ranks> ranksOfProcess(int64_t size);
+std::shared_ptr<Ranks> ranksOfProcess(int64_t size, SumsBy sums);
 
 /// Ends what ranksOfProcess() has begun, before a process ends that has not failed; collective. Launchers take one that ends without it
 /// for one that has failed, and end all others.
 void leaveRanks();
 
-/// Whether a launcher has started this process as one of several ranks, or as the only one.
-bool isLaunched();
+/// Whether a launcher that joinRanks() takes has started this process as one of several ranks, or as the only one.
+bool isLaunched(SumsBy sums);
 
 } // namespace stow

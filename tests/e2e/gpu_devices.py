@@ -7,18 +7,22 @@
     the order of the ranks;
   - the optimizer's state in shards changes no bit, in parts that are equal and in parts that are not;
   - every rank runs the same collectives, on memory that NCCL knows, in one captured graph a step;
+  - ranks that no MPI connects, as torchrun starts them, end with the same bits;
   - what is missing or does not go together is refused by name; a rank that ends, or NCCL's error, ends all with the last save.
 """
 
 import argparse
 import csv
 import os
+import signal
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 from commands import build_model, check, run
-from devices import LAUNCHERS, check_hang, check_killed, plan_of, tensors
+from devices import LAUNCHERS, check_hang, check_killed, plan_of, tensors, wait_for
 
 STEPS = 6
 TOLERANCE = 1e-6  # of losses: a product that adds to a sum rounds once where a sum over ranks rounds twice
@@ -103,11 +107,57 @@ def check_failures(runs: Runs, data: Path) -> None:
     print("failures are told by name")
 
 
+def start_by_hand(runs: Runs, name: str, words: list[object], ranks: int, **environment: str) -> list[subprocess.Popen]:
+    """Ranks as torchrun starts them, at a free port of this machine alone."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = []
+    for rank in range(ranks):
+        own = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **environment}
+        command = [str(word) for word in (runs.work / name, *words)]
+        started.append(subprocess.Popen(command, env={**os.environ, **{key: str(value) for key, value in own.items()}}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT))  # fmt: skip
+    return started
+
+
+def check_without_mpi(runs: Runs, data: Path) -> None:
+    """The same ranks without MPI: the same bits; one that is killed or hangs ends the others, which say how to go on."""
+    save = runs.work / "by_hand.safetensors"
+    words = ["train", f"--data={data}", "--seed=7", f"--save={save}"]
+    started = start_by_hand(runs, "mlp_shards", [*words, f"--steps={STEPS}"], 2)
+    said = [rank.communicate(timeout=120)[0] for rank in started]
+    check([rank.returncode for rank in started] == [0, 0] and not said[1], f"by hand: {said}")
+    check(tensors(save) == tensors(runs.work / "mlp_shards.safetensors"), "ranks that no MPI connects end elsewhere")
+    for signal_, text in ((signal.SIGKILL, "rank 1 has ended"), (signal.SIGSTOP, "waited 2 s (--timeout) for rank 1, which does not answer")):
+        save.unlink()
+        started = start_by_hand(runs, "mlp_shards", [*words, "--steps=100000", "--save-every=1", "--quiet", "--timeout=2"], 2)
+        try:
+            wait_for(save)
+            started[1].send_signal(signal_)
+            said = started[0].communicate(timeout=10)[0]
+        finally:
+            for rank in started:
+                rank.kill()
+                rank.wait()
+        check(started[0].returncode == 1 and text in said and "the save after step" in said, f"{text}: {said}")
+    started = start_by_hand(runs, "mlp_host", [*words, "--steps=1"], 2)
+    said = [rank.communicate(timeout=120)[0] for rank in started]
+    check(all("torchrun has started this process" in each for each in said), f"processors by hand: {said}")
+    started = start_by_hand(runs, "mlp_many", [*words, "--steps=1"], 3)
+    said = [rank.communicate(timeout=120)[0] for rank in started]
+    check(all("started 3 processes" in each for each in said), f"another number of ranks: {said}")
+    print("ranks without MPI: the same bits, and a rank that ends or hangs is told by its name")
+
+
 def check_stated(runs: Runs, model: Path) -> None:
     """NCCL's buffers are outside of the arena, which is that of one GPU but for what ranks add."""
     words = [runs.stowage, "plan", model, "--batch=16", "--target=cuda:h200", "--optimizer=adamw:lr=1e-2", "--recompute=none", "--format=json"]
     one, many = plan_of(*words), plan_of(*words, "--devices=2")
     check(many["outside_arena_bytes"] - one["outside_arena_bytes"] == 1152 << 20, f"{one['outside_arena_bytes']} -> {many['outside_arena_bytes']}")
+    card = [*words, "--card=24GiB"]
+    alone, together = (plan_of(*card, *flags)["verdict"]["process_bytes"] for flags in ((), ("--devices=2",)))
+    check(together - alone == 1152 << 20, f"beside the arena, of a card: {alone} -> {together}")
     check("NCCL's buffers" in many["outside_note"] and "NCCL" not in one["outside_note"], many["outside_note"])
 
 
@@ -128,6 +178,7 @@ def main() -> None:
     compare(runs, "mlp3", mlp, data, 3, 8, "--optimizer=adamw:lr=1e-2")
     check_stated(runs, mlp)
     check_failures(runs, data)
+    check_without_mpi(runs, data)
     check_killed(runs, data)
     check_hang(runs, data)
     print("passed")

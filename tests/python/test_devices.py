@@ -12,6 +12,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Sequence
 
 import numpy as np
 import stowage
@@ -23,7 +24,7 @@ MPIRUN = ["mpirun.openmpi", "-n", str(RANKS), "--allow-run-as-root", "--oversubs
 
 
 class Devices(unittest.TestCase):
-    def compare(self, model: str, way: str, *flags: str) -> None:
+    def compare(self, model: str, way: str, *flags: str, launcher: "Sequence[str]" = MPIRUN, **environment: str) -> None:
         """Losses of a run with these flags beside those of PyTorch's ranks."""
         self.assertIsNotNone(shutil.which(MPIRUN[0]), "no Open MPI; scripts/install.sh installs it")
         with tempfile.TemporaryDirectory() as name:
@@ -36,7 +37,8 @@ class Devices(unittest.TestCase):
             stowage.export(make(model), x[:BATCH], folder / "model.onnx", check=False)
             subprocess.run([os.environ["STOWAGE_BINARY"], "compile", folder / "model.onnx", "-o", folder / "model", f"--batch={BATCH}", f"--devices={RANKS}", "--threads=1",
                             "--recompute=none", "--optimizer=adamw:lr=1e-2,weight-decay=0.01", *flags], check=True, capture_output=True)  # fmt: skip
-            subprocess.run([*MPIRUN, folder / "model", "train", f"--data={folder}/rows.npz", "--no-shuffle", f"--log={folder}/log.csv"], check=True, capture_output=True)
+            subprocess.run([*launcher, folder / "model", "train", f"--data={folder}/rows.npz", "--no-shuffle", f"--log={folder}/log.csv"], check=True, capture_output=True,
+                           env={**os.environ, **environment})  # fmt: skip
             ours = [float(row["loss"]) for row in csv.DictReader((folder / "log.csv").read_text().splitlines())]
             expected = json.loads((folder / f"{way}.json").read_text())
             self.assertEqual(len(ours), STEPS)
@@ -49,6 +51,15 @@ class Devices(unittest.TestCase):
 
     def test_gpt_in_shards_is_that_of_zero_redundancy_optimizer(self) -> None:
         self.compare("gpt", "zero", "--loss=cross-entropy:class-axis=-1", "--shard-state=optimizer")
+
+    def test_gpt_on_simulated_gpus_by_torchrun(self) -> None:
+        """Ranks that no MPI connects: they meet by the store of torchrun's agent."""
+        simulated = Path(os.environ["STOWAGE_BINARY"]).resolve().parents[1] / "lib/simulated"
+        if not (simulated / "libnccl.so.2").exists():
+            self.skipTest(f"no stand-ins for CUDA's libraries in {simulated}")
+        torchrun = (sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}", "--no-python", "--")
+        self.compare("gpt", "zero", "--loss=cross-entropy:class-axis=-1", "--shard-state=optimizer", "--target=cuda:h100", launcher=torchrun,
+            LD_LIBRARY_PATH=str(simulated), STANDIN_DEVICES=str(RANKS))  # fmt: skip
 
     def test_batch_norms_are_those_of_distributed_data_parallel(self) -> None:
         self.compare("residual", "ddp")
@@ -129,6 +140,20 @@ class Launches(unittest.TestCase):
         ):
             with self.assertRaisesRegex(stowage.StowageError, text):
                 _launch.place_of(variables)
+
+    def test_launches_without_mpi_are_those_of_gpus(self) -> None:
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+        for variables, place in (
+            ({"RANK": "1", "WORLD_SIZE": "2", **meeting}, (1, 2)),
+            ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", **meeting}, (3, 4)),
+            ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3", "RANK": "0", "WORLD_SIZE": "2", **meeting}, (1, 3)),
+            ({"RANK": "0", "WORLD_SIZE": "1"}, (0, 1)),
+        ):
+            self.assertEqual(_launch.place_of(variables, gpus=True), place)
+        with self.assertRaisesRegex(stowage.StowageError, "torchrun has started .* not set: MASTER_PORT"):
+            _launch.place_of({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}, gpus=True)
+        for flags, gpus in ((["--target=cuda:h100", "--tf32"], True), (["--target=RTX4090"], True), (["--target=cpu"], False), (["--threads=2"], False)):
+            self.assertEqual(_launch.are_gpus(flags), gpus)
 
     def test_batches_are_dealt_out(self) -> None:
         batches = [[1, 2], [3, 4], [5, 6], [7, 8], [9]]

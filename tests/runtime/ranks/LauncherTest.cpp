@@ -16,15 +16,17 @@ protected:
   ~LauncherTest() override { clear(); }
 
   static void clear() {
-    for (const char *name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
-                             "PMIX_RANK", "RANK", "WORLD_SIZE", "SLURM_PROCID",
-                             "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
+    for (const char *name :
+         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK",
+          "RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "MASTER_ADDR",
+          "MASTER_PORT", "LOCAL_RANK", "TORCHELASTIC_USE_AGENT_STORE", "OMPI_COMM_WORLD_LOCAL_RANK",
+          "MPI_LOCALRANKID", "SLURM_LOCALID"})
       unsetenv(name);
   }
 
-  static std::string refusal(int64_t size) {
+  static std::string refusal(int64_t size, SumsBy sums = SumsBy::Ranks) {
     try {
-      joinRanks(size);
+      joinRanks(size, sums);
     } catch (const Error &error) {
       return error.what();
     }
@@ -34,31 +36,31 @@ protected:
 
 // Tests which launcher is recognized by which variables; Open MPI sets PMIX_RANK as well.
 TEST_F(LauncherTest, ReadsTheVariables) {
-  EXPECT_FALSE(launchOfEnvironment());
+  EXPECT_FALSE(launchOfEnvironment(SumsBy::Ranks));
   setenv("PMIX_RANK", "2", 1);
-  EXPECT_EQ(launchOfEnvironment()->kind, MpiKind::OpenMpi);
-  EXPECT_FALSE(launchOfEnvironment()->size);
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Ranks)->kind, MpiKind::OpenMpi);
+  EXPECT_FALSE(launchOfEnvironment(SumsBy::Ranks)->size);
   setenv("PMI_RANK", "1", 1);
   setenv("PMI_SIZE", "4", 1);
-  EXPECT_EQ(launchOfEnvironment()->kind, MpiKind::Mpich);
-  EXPECT_EQ(launchOfEnvironment()->rank, 1);
-  EXPECT_EQ(launchOfEnvironment()->size, 4);
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Ranks)->kind, MpiKind::Mpich);
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Ranks)->rank, 1);
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Ranks)->size, 4);
   setenv("OMPI_COMM_WORLD_RANK", "3", 1);
   setenv("OMPI_COMM_WORLD_SIZE", "8", 1);
-  EXPECT_EQ(launchOfEnvironment()->kind, MpiKind::OpenMpi);
-  EXPECT_EQ(launchOfEnvironment()->rank, 3);
-  EXPECT_EQ(launchOfEnvironment()->size, 8);
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Ranks)->kind, MpiKind::OpenMpi);
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Ranks)->rank, 3);
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Ranks)->size, 8);
 }
 
 // Tests that a process knows its place on its machine where the launcher says it.
 TEST_F(LauncherTest, ReadsThePlaceOnTheMachine) {
   setenv("PMI_RANK", "5", 1);
-  EXPECT_FALSE(launchOfEnvironment()->localRank);
+  EXPECT_FALSE(launchOfEnvironment(SumsBy::Ranks)->localRank);
   setenv("SLURM_LOCALID", "1", 1);
-  EXPECT_EQ(launchOfEnvironment()->localRank, 1);
-  EXPECT_EQ(launchOfEnvironment()->localVariable, "SLURM_LOCALID");
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Ranks)->localRank, 1);
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Ranks)->localVariable, "SLURM_LOCALID");
   setenv("MPI_LOCALRANKID", "2", 1);
-  EXPECT_EQ(launchOfEnvironment()->localRank, 2);
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Ranks)->localRank, 2);
 }
 
 // Tests that a process without a launcher is told the command, and that another number of ranks is refused
@@ -83,6 +85,37 @@ TEST_F(LauncherTest, NamesLaunchersWithoutMpi) {
   setenv("WORLD_SIZE", "3", 1);
   EXPECT_THAT(refusal(3), ::testing::HasSubstr("torchrun has started this process"));
   EXPECT_THAT(refusal(3), ::testing::HasSubstr("mpirun -n 3"));
+}
+
+// Tests that such a launch is one of programs whose devices add up, where rank 0 has a place to listen at.
+TEST_F(LauncherTest, DevicesNeedNoMpi) {
+  setenv("RANK", "1", 1);
+  setenv("WORLD_SIZE", "4", 1);
+  EXPECT_THAT(refusal(4, SumsBy::Devices),
+              ::testing::HasSubstr("not where rank 0 listens: MASTER_ADDR and MASTER_PORT"));
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  setenv("MASTER_PORT", "29500", 1);
+  setenv("LOCAL_RANK", "3", 1);
+  EXPECT_FALSE(launchOfEnvironment(SumsBy::Ranks));
+  const std::optional<RankLaunch> launch = launchOfEnvironment(SumsBy::Devices);
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch->kind, MpiKind::None);
+  EXPECT_EQ(launch->rank, 1);
+  EXPECT_EQ(launch->localRank, 3);
+  EXPECT_EQ(launch->port, 29500);
+  EXPECT_FALSE(launch->hasAgent);
+  EXPECT_THAT(refusal(3, SumsBy::Devices), ::testing::HasSubstr("started 4 processes"));
+  setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+  EXPECT_TRUE(launchOfEnvironment(SumsBy::Devices)->hasAgent);
+  setenv("MASTER_PORT", "0", 1);
+  EXPECT_THAT(refusal(4, SumsBy::Devices),
+              ::testing::HasSubstr("MASTER_PORT of the launcher is 0, expected 1 to 65535"));
+  setenv("OMPI_COMM_WORLD_RANK", "2", 1);
+  EXPECT_EQ(launchOfEnvironment(SumsBy::Devices)->kind, MpiKind::OpenMpi);
+  clear();
+  setenv("SLURM_PROCID", "0", 1);
+  setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+  EXPECT_THAT(refusal(2, SumsBy::Devices), ::testing::HasSubstr("scontrol show hostnames"));
 }
 
 } // namespace
