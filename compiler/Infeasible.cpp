@@ -307,9 +307,10 @@ std::optional<Remedy> stateInSlowMemory(const Plan &plan, const SlowWords &words
   std::set<std::string> known; // of several graphs
   for (const GraphPlan &graph : plan.graphs)
     for (const PlannedBuffer &buffer : graph.buffers) {
-      const bool mayTravel = buffer.layout.empty() && buffer.size >= kSlowAlignment &&
-                             (buffer.kind == BufferKind::Frozen ||
-                              (buffer.kind == BufferKind::Optimizer && buffer.dtype == DType::F32));
+      const bool mayTravel =
+          buffer.layout.empty() && buffer.size >= kSlowAlignment &&
+          (buffer.kind == BufferKind::Frozen || buffer.kind == BufferKind::Parameter ||
+           (buffer.kind == BufferKind::Optimizer && buffer.dtype == DType::F32));
       if (!mayTravel || !known.insert(buffer.name).second)
         continue;
       all += buffer.size;
@@ -318,7 +319,7 @@ std::optional<Remedy> stateInSlowMemory(const Plan &plan, const SlowWords &words
   if ((all - largest) * 100 < plan.arenaBytes)
     return std::nullopt;
   return Remedy{all - largest,
-                absl::StrCat("the optimizer's state and frozen weights ", words.preposition, " ",
+                absl::StrCat("the optimizer's state and weights ", words.preposition, " ",
                              words.place, ": ", words.flag, " --offload-state=all (all but the ",
                              "largest tensor; the rest is planned anew)"),
                 Changes::Nothing};

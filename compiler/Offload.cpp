@@ -102,21 +102,25 @@ void addOffloadFlags(CommandLine &line, OffloadOptions &options) {
                                          : SlowPlace::Folder;
         options.folder = options.place == SlowPlace::Folder ? text : "";
       });
-  line.value("offload-state", "none|optimizer|frozen|all|auto",
-             "what lies in --offload from step to step: what the optimizer keeps, fetched for its "
-             "update and sent back; frozen weights, fetched where they are read; both; auto: as "
-             "little of both as fits the budget, the largest first (default: none)",
-             [&](const std::string &text) {
-               const bool isKind = text == "optimizer" || text == "frozen" || text == "all";
-               if (!isKind && text != "none" && text != "auto")
-                 throw Error::badInput("--offload-state=" + text +
-                                       ": expected none, optimizer, frozen, all or auto");
-               options.isStateAsked = true;
-               options.stateKinds = isKind ? text : "all";
-               options.statePercent = text == "none" ? std::optional<int64_t>(0)
-                                      : isKind       ? std::optional<int64_t>(100)
-                                                     : std::nullopt;
-             });
+  line.value(
+      "offload-state", "none|optimizer|parameters|frozen|all|auto",
+      "what lies in --offload from step to step: what the optimizer keeps, fetched for its "
+      "update and sent back; trained weights, fetched where they are read and sent back; "
+      "frozen weights, fetched where they are read; all; auto: as little as fits the budget, "
+      "the largest first, trained weights last (default: none)",
+      [&](const std::string &text) {
+        const bool isKind =
+            text == "optimizer" || text == "parameters" || text == "frozen" || text == "all";
+        if (!isKind && text != "none" && text != "auto")
+          throw Error::badInput("--offload-state=" + text +
+                                ": expected none, optimizer, parameters, frozen, all or "
+                                "auto");
+        options.isStateAsked = true;
+        options.stateKinds = isKind ? text : "all";
+        options.statePercent = text == "none" ? std::optional<int64_t>(0)
+                               : isKind       ? std::optional<int64_t>(100)
+                                              : std::nullopt;
+      });
   line.value("offload-bandwidth", "OUT,IN",
              "gigabytes a second that copies to and from --offload are taken to pass, and perhaps "
              "the microseconds of a copy: 1.2,2.5,150 (default: measured in the folder, now)",

@@ -152,12 +152,12 @@ public:
         graph.setResultAttr(index, kJoiningAttr, StringAttr::get(&context, nameOf(joining)));
     OwningOpRef<ModuleOp> module = withoutStep(prepared);
     replaceEvaluation(graph, *module);
-    // Layouts are those of all graphs: frozen weights leave for slow memory behind them.
+    // Layouts are those of all graphs: weights leave for slow memory behind them.
     for (auto other : module->getOps<func::FuncOp>())
-      withFrozenInArena(other);
+      withWeightsInArena(other);
     addKernels(*module, backend.target());
     for (auto other : module->getOps<func::FuncOp>())
-      if (!fetchFrozenLike(prepared.lookupSymbol<func::FuncOp>(other.getSymName()), other))
+      if (!fetchWeightsLike(prepared.lookupSymbol<func::FuncOp>(other.getSymName()), other))
         return nullptr;
     return hasSameLayouts(findGraph(*module, Role::Eval), whole) ? std::move(module) : nullptr;
   }

@@ -314,10 +314,14 @@ void addDeviceNote(ModuleOp module, const Backend &backend) {
 std::string whyNothingTravels(const std::string &kinds) {
   const std::string optimizer = "of the optimizer's state no tensor is in f32, row-major, of 4096 "
                                 "bytes or more, and updated by one op",
+                    parameters = "no trained weight is row-major, of 4096 bytes or more, and "
+                                 "updated by one op",
                     frozen = "no frozen weight is row-major and of 4096 bytes or more";
-  return "--offload-state: nothing travels: " + (kinds == "optimizer" ? optimizer
-                                                 : kinds == "frozen"  ? frozen
-                                                                      : optimizer + "; " + frozen);
+  return "--offload-state: nothing travels: " +
+         (kinds == "optimizer"    ? optimizer
+          : kinds == "parameters" ? parameters
+          : kinds == "frozen"     ? frozen
+                                  : optimizer + "; " + parameters + "; " + frozen);
 }
 
 } // namespace
@@ -418,7 +422,7 @@ void refuseOpenAxes(const StepVariant &variant) {
     throw Error::badInput("--shard-state=auto is decided for one plan; give none or optimizer");
   if (!variant.awayPercent)
     throw Error::badInput("--offload-state=auto is decided for one plan; give none, optimizer, "
-                          "frozen or all");
+                          "parameters, frozen or all");
   if (variant.lossChunks == kAny || variant.rowChunks == kAny)
     throw Error::badInput(std::string(variant.lossChunks == kAny ? "--loss" : "--row") +
                           "-chunks=auto is decided for one plan; give a number of chunks");

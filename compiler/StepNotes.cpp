@@ -93,7 +93,7 @@ std::string noteOfBatches(const StepAnswer &answer) {
 std::string whyStateIsThePeak(const Plan &plan) {
   const Breakdown parts = breakdownAtPeak(plan);
   const Bytes state = parts.parameters + parts.frozen + parts.optimizer + parts.statistics +
-                      parts.fetchedFrozen + parts.fetchedOptimizer;
+                      parts.fetchedWeights + parts.fetchedOptimizer;
   if (state <= parts.activations)
     return "";
   return formatBytesExact(state) + " of the peak are parameters and optimizer state, activations " +

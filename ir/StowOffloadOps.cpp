@@ -33,11 +33,13 @@ RankedTensorType slowStateOf(Value token) {
   return type ? dyn_cast<RankedTensorType>(type.getValue()) : RankedTensorType();
 }
 
-bool isFrozenInSlowMemory(Value token) {
+bool isWeightInSlowMemory(Value token) {
   auto argument = dyn_cast<BlockArgument>(token);
-  return argument && slowStateOf(token) &&
-         kindOfArgument(cast<func::FuncOp>(argument.getOwner()->getParentOp()),
-                        argument.getArgNumber()) == ArgumentKind::Frozen;
+  if (!argument || !slowStateOf(token))
+    return false;
+  const auto kind = kindOfArgument(cast<func::FuncOp>(argument.getOwner()->getParentOp()),
+                                   argument.getArgNumber());
+  return kind == ArgumentKind::Frozen || kind == ArgumentKind::Parameter;
 }
 
 bool fetchesState(Operation *op) {

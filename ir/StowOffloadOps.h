@@ -26,8 +26,8 @@ CopyOutOp copyOutOf(mlir::Value token);
 /// The type of the state that an argument stands for; null where it is none in slow memory.
 mlir::RankedTensorType slowStateOf(mlir::Value token);
 
-/// Whether a token stands for a frozen weight, which is the same whenever it is fetched.
-bool isFrozenInSlowMemory(mlir::Value token);
+/// Whether a token stands for a weight, frozen or trained, which may be fetched any number of times until its new value is sent.
+bool isWeightInSlowMemory(mlir::Value token);
 
 /// Whether an op is a copy of state or the await of one: from its place in slow memory, or to it.
 bool fetchesState(mlir::Operation *op);

@@ -206,8 +206,8 @@ private:
     if (isReturned(storage))
       return BufferKind::Output;
     if (fetchesState(first.getDefiningOp()))
-      return isFrozenInSlowMemory(first.getDefiningOp()->getOperand(0))
-                 ? BufferKind::FetchedFrozen
+      return isWeightInSlowMemory(first.getDefiningOp()->getOperand(0))
+                 ? BufferKind::FetchedWeight
                  : BufferKind::FetchedOptimizer;
     if (isStateToSend(storage))
       return BufferKind::FetchedOptimizer;
@@ -308,9 +308,9 @@ private:
       return "read after the step";
     case BufferKind::Workspace:
       return "scratch space of one library call";
-    case BufferKind::FetchedFrozen:
-      return "frozen weight fetched from slow memory, until its last reader before it is "
-             "fetched again";
+    case BufferKind::FetchedWeight:
+      return "weight fetched from slow memory, until its last reader before it is fetched again, "
+             "or its new value has left";
     case BufferKind::FetchedOptimizer:
       return "state fetched from slow memory, updated and sent back";
     case BufferKind::Activation:

@@ -4,13 +4,14 @@
 include "mlir/Pass/PassBase.td"
 
 def SendStatesPass : Pass<"stow-send-states", "::mlir::ModuleOp"> {
-  let summary = "Let the optimizer's state and frozen weights lie in slow memory";
+  let summary = "Let the optimizer's state and weights lie in slow memory";
   let description = [{
-    What: of the row-major `optimizer` arguments of a block or more that one op alone reads and updates, and of the row-major `frozen` arguments of
-    a block or more, whichever `kinds` names, the largest first, those that make up `percent` of the bytes of all become tokens with
-    `stow.slow_state`, the type that they had, in all graphs. For an update a copy in right before the op brings the state, and a copy out right
-    behind it sends its new value, whose token is returned; both are awaited at once. A frozen weight is fetched in front of its first reader, and
-    views of it stand where they are read; a schedule may fetch it again, since nothing is ever written to its place.
+    What: of the row-major `optimizer` arguments of a block or more that one op alone reads and updates, of the row-major `frozen` arguments of
+    a block or more, and of such `parameter` arguments that one op updates in place behind all other readers, whichever `kinds` names, the largest
+    first, parameters last, those that make up `percent` of the bytes of all become tokens with `stow.slow_state`, the type that they had, in all
+    graphs. For an update a copy in right before the op brings the state, and a copy out right behind it sends its new value, whose token is returned;
+    both are awaited at once. A weight is fetched in front of its first reader, and views of it stand where they are read; a schedule may fetch it
+    again, for as long as nothing has been written to its place.
 
     Requires: the step form, fused, with layouts and workspaces.
     Ensures: the same.
@@ -28,7 +29,7 @@ def SendStatesPass : Pass<"stow-send-states", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"percent", "percent", "int64_t", "100", "Of the bytes of all such state, so much travels.">,
-    Option<"kinds", "kinds", "std::string", "\"optimizer\"", "What travels: optimizer, frozen or all.">,
+    Option<"kinds", "kinds", "std::string", "\"optimizer\"", "What travels: optimizer, parameters, frozen or all.">,
   ];
   let dependentDialects = ["::stow::StowDialect"];
 }

@@ -1,4 +1,5 @@
-// State in slow memory: what an optimizer keeps is fetched for its update and sent behind it, frozen weights are fetched.
+// State in slow memory: what an optimizer keeps is fetched for its update and sent behind it, weights are fetched where they are read,
+// and those that are trained are sent behind their update.
 #include "passes/memory/SendStates.h"
 
 #include "ir/StowOffloadOps.h"
@@ -16,8 +17,7 @@ namespace stow {
 
 namespace {
 
-/// A graph's argument, and, of what an optimizer keeps, the op that updates it, its new value, and the number of the result that
-/// returns it.
+/// A graph's argument, and, of what the graph updates, the op that does so, its new value, and the number of the result that returns it.
 struct Use {
   func::FuncOp graph;
   BlockArgument argument;
@@ -29,24 +29,46 @@ struct Use {
 /// A state tensor of all graphs.
 struct State {
   Bytes bytes = 0;
+  bool isTrained =
+      false; ///< a weight: in twice and out once each step, where other state travels twice
   bool mayTravel = true;
   SmallVector<Use> uses;
 };
 
-/// Where one op alone reads `argument` and computes its new value, which nothing else reads.
-std::optional<Use> updateOf(func::FuncOp graph, BlockArgument argument) {
-  if (!argument.hasOneUse())
-    return std::nullopt;
-  Use use = {graph, argument, *argument.user_begin(), {}, 0};
+/// What `graph` returns as the new value of `argument`, if anything.
+OpOperand *newValueOf(func::FuncOp graph, BlockArgument argument) {
   const Attribute name = graph.getArgAttr(argument.getArgNumber(), kNameAttr);
   for (OpOperand &returned : graph.front().getTerminator()->getOpOperands())
-    if (graph.getResultAttr(returned.getOperandNumber(), kStateAttr) == name) {
-      use.value = dyn_cast<OpResult>(returned.get());
-      use.returned = returned.getOperandNumber();
-    }
-  const bool isUpdate = use.value && use.value.getOwner() == use.update && use.value.hasOneUse() &&
-                        use.value.getType() == argument.getType();
-  return isUpdate ? std::optional(use) : std::nullopt;
+    if (graph.getResultAttr(returned.getOperandNumber(), kStateAttr) == name)
+      return &returned;
+  return nullptr;
+}
+
+/// Where an op that reads `argument` computes its new value, which nothing else reads.
+std::optional<Use> updateOf(func::FuncOp graph, BlockArgument argument) {
+  OpOperand *returned = newValueOf(graph, argument);
+  auto value = returned ? dyn_cast<OpResult>(returned->get()) : OpResult();
+  if (!value || !value.hasOneUse() || value.getType() != argument.getType() ||
+      !llvm::is_contained(argument.getUsers(), value.getOwner()))
+    return std::nullopt;
+  return Use{graph, argument, value.getOwner(), value, returned->getOperandNumber()};
+}
+
+/// Whether the update writes the new value over the old one, and nothing reads that later.
+bool isInPlace(const Use &use) {
+  auto alias = dyn_cast<AliasOpInterface>(use.update);
+  const auto updated = alias ? alias.getUpdatedOperand(use.value.getResultNumber()) : std::nullopt;
+  if (!updated || use.update->getOperand(*updated) != use.argument)
+    return false;
+  SmallVector<Operation *> readers(use.argument.getUsers());
+  while (!readers.empty()) {
+    Operation *reader = readers.pop_back_val();
+    if (launchesNothing(reader))
+      llvm::append_range(readers, reader->getUsers());
+    if (use.update->isBeforeInBlock(reader))
+      return false;
+  }
+  return true;
 }
 
 bool mayLieInSlowMemory(BlockArgument argument) {
@@ -63,9 +85,14 @@ bool isReturned(Value value) {
 std::optional<Use> useOf(func::FuncOp graph, BlockArgument argument, ArgumentKind kind) {
   if (!mayLieInSlowMemory(argument))
     return std::nullopt;
+  const std::optional<Use> update = updateOf(graph, argument);
   if (kind == ArgumentKind::Optimizer)
-    return updateOf(graph, argument);
-  return isReturned(argument) ? std::nullopt : std::optional(Use{graph, argument, {}, {}, 0});
+    return argument.hasOneUse() ? update : std::nullopt;
+  if (update)
+    return isInPlace(*update) ? update : std::nullopt;
+  return isReturned(argument) || newValueOf(graph, argument)
+             ? std::nullopt
+             : std::optional(Use{graph, argument, {}, {}, 0});
 }
 
 void setTypes(func::FuncOp graph) {
@@ -106,9 +133,8 @@ void send(const Use &use) {
   const auto type = cast<RankedTensorType>(use.argument.getType());
   BlockArgument token = use.argument;
   func::FuncOp graph = use.graph;
-  if (!use.update)
-    sinkViews(token);
-  Operation *first = use.update;
+  sinkViews(token);
+  Operation *first = nullptr;
   for (Operation *reader : token.getUsers())
     if (!first || reader->isBeforeInBlock(first))
       first = reader;
@@ -134,8 +160,9 @@ void send(const Use &use) {
 }
 
 bool isOfKinds(std::optional<ArgumentKind> kind, StringRef kinds) {
-  return (kind == ArgumentKind::Optimizer && kinds != "frozen") ||
-         (kind == ArgumentKind::Frozen && kinds != "optimizer");
+  return (kind == ArgumentKind::Optimizer && (kinds == "optimizer" || kinds == "all")) ||
+         (kind == ArgumentKind::Frozen && (kinds == "frozen" || kinds == "all")) ||
+         (kind == ArgumentKind::Parameter && (kinds == "parameters" || kinds == "all"));
 }
 
 /// Of the kinds that are asked for, by name.
@@ -149,6 +176,7 @@ llvm::MapVector<Attribute, State> stateOf(ArrayRef<ModuleOp> steps, StringRef ki
           continue;
         State &state = states[graph.getArgAttr(argument.getArgNumber(), kNameAttr)];
         state.bytes = storedBytesOf(argument.getType());
+        state.isTrained = kind == ArgumentKind::Parameter;
         if (auto use = useOf(graph, argument, *kind))
           state.uses.push_back(*use);
         else
@@ -167,9 +195,9 @@ struct SendStatesPass : impl::SendStatesPassBase<SendStatesPass> {
       getOperation().emitError() << "percent is " << int64_t(percent) << "; expected 0 to 100";
       return signalPassFailure();
     }
-    if (kinds != "optimizer" && kinds != "frozen" && kinds != "all") {
+    if (kinds != "optimizer" && kinds != "parameters" && kinds != "frozen" && kinds != "all") {
       getOperation().emitError() << "kinds is \"" << kinds
-                                 << "\"; expected optimizer, frozen or all";
+                                 << "\"; expected optimizer, parameters, frozen or all";
       return signalPassFailure();
     }
     sendStates(getOperation(), percent, kinds);
@@ -185,8 +213,10 @@ void sendStates(ArrayRef<ModuleOp> steps, int64_t percent, StringRef kinds) {
   for (const auto &[name, state] : states)
     all += state.bytes;
   auto ordered = states.takeVector();
-  llvm::stable_sort(ordered,
-                    [](const auto &a, const auto &b) { return a.second.bytes > b.second.bytes; });
+  llvm::stable_sort(ordered, [](const auto &a, const auto &b) {
+    return std::pair(a.second.isTrained, -a.second.bytes) <
+           std::pair(b.second.isTrained, -b.second.bytes);
+  });
   for (const auto &[name, state] : ordered) {
     if (static_cast<double>(taken) * 100 >= static_cast<double>(all) * static_cast<double>(percent))
       break;
@@ -195,7 +225,7 @@ void sendStates(ArrayRef<ModuleOp> steps, int64_t percent, StringRef kinds) {
   }
 }
 
-bool fetchFrozenLike(func::FuncOp like, func::FuncOp graph) {
+bool fetchWeightsLike(func::FuncOp like, func::FuncOp graph) {
   llvm::DenseMap<Attribute, Type> away;
   for (BlockArgument argument : like.getArguments())
     if (RankedTensorType type = slowStateOf(argument))
@@ -204,7 +234,7 @@ bool fetchFrozenLike(func::FuncOp like, func::FuncOp graph) {
     auto known = away.find(graph.getArgAttr(argument.getArgNumber(), kNameAttr));
     if (known == away.end())
       continue;
-    const auto use = useOf(graph, argument, ArgumentKind::Frozen);
+    const auto use = useOf(graph, argument, ArgumentKind::Frozen); // which it does not update
     if (!use || argument.getType() != known->second)
       return false;
     send(*use);
@@ -247,9 +277,9 @@ void withStateInArena(func::FuncOp graph) {
   setTypes(graph);
 }
 
-void withFrozenInArena(func::FuncOp graph) {
+void withWeightsInArena(func::FuncOp graph) {
   for (BlockArgument argument : graph.getArguments())
-    if (isFrozenInSlowMemory(argument))
+    if (isWeightInSlowMemory(argument))
       setInArena(graph, argument);
   setTypes(graph);
 }

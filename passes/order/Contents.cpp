@@ -236,12 +236,12 @@ void Contents::define(Operation &op) {
     contents[op.getResult(0)] = std::move(content);
     return;
   }
-  if (auto in = dyn_cast<CopyInOp>(op); in && isFrozenInSlowMemory(in.getToken()))
+  if (auto in = dyn_cast<CopyInOp>(op); in && isWeightInSlowMemory(in.getToken()))
     return; // its await stands for both
   if (const Sharings parts = partsOf(&op); defineSlices(op, parts) || defineJoined(op, parts))
     return;
   auto await = dyn_cast<AwaitInOp>(op);
-  if (await && isFrozenInSlowMemory(await.getToken())) { // a fetch, which may run again
+  if (await && isWeightInSlowMemory(await.getToken())) { // a fetch, which may run again
     Launch &fetch = launch(op, 0);
     fetch.isRecomputable = true;
     const RootId id = addRoot(await.getY());

@@ -116,7 +116,8 @@ private:
   }
 
   /// A copy in and its await are one op of the lane in, which makes what the await hands on; a copy out and its await one of the
-  /// lane out. In plain schedules they cost what the copy takes. What is frozen may be fetched again.
+  /// lane out. In plain schedules they cost what the copy takes. Weights may be fetched again, as long as what lies there, which the
+  /// token stands for, is not overwritten (addUpdate).
   void addCopyOfState(Operation &op) {
     auto await = dyn_cast<AwaitInOp>(op);
     auto out = dyn_cast<CopyOutOp>(op);
@@ -125,7 +126,9 @@ private:
     schedule::Op scheduled;
     scheduled.name = op.getName().getStringRef().str();
     scheduled.lane = await ? schedule::OpLane::In : schedule::OpLane::Out;
-    scheduled.recomputable = await && isFrozenInSlowMemory(await.getToken());
+    scheduled.recomputable = await && isWeightInSlowMemory(await.getToken());
+    if (scheduled.recomputable)
+      scheduled.inputs = {ids.lookup(await.getToken())};
     const Bytes bytes = storedBytesOf(await ? await.getY().getType() : out.getX().getType());
     const schedule::Cost cost =
         costs.slow ? SlowMemory::durationOf(await ? costs.slow->in : costs.slow->out, bytes) : 0;
@@ -138,7 +141,8 @@ private:
     step.ops.push_back(&op);
   }
 
-  /// `result` is the next version of the state that `old` holds.
+  /// `result` is the next version of the state that `old` holds. Of a weight that was fetched, what lies in slow memory has its next
+  /// version with it, so that no fetch comes later.
   void addUpdate(Operation &op, schedule::Op &scheduled, OpResult result, Value old) {
     ids[result] = step.problem.addValueIn("", step.problem.values[ids[old]].storage);
     step.values.push_back(result);
@@ -146,6 +150,14 @@ private:
     if (!llvm::is_contained(scheduled.overwrites, ids[old]))
       scheduled.overwrites.push_back(ids[old]);
     scheduled.recomputable = false;
+    auto await = old.getDefiningOp<AwaitInOp>();
+    if (!await || !isWeightInSlowMemory(await.getToken()))
+      return;
+    const schedule::ValueId place = ids.lookup(await.getToken());
+    scheduled.outputs.push_back(step.problem.addValueIn("", step.problem.values[place].storage));
+    step.values.push_back(await.getToken());
+    scheduled.inputs.push_back(place);
+    scheduled.overwrites.push_back(place);
   }
 
   /// Operands that stow-share-in-place may give to `result`: whole storages, which a concat that

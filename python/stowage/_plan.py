@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-KINDS = ["parameters", "frozen", "statistics", "optimizer", "accumulators", "fetched_frozen", "fetched_optimizer", "gradients", "activations",
+KINDS = ["parameters", "frozen", "statistics", "optimizer", "accumulators", "fetched_weight", "fetched_optimizer", "gradients", "activations",
          "workspace", "inputs", "outputs", "layout_padding", "padding"]  # fmt: skip
 
 

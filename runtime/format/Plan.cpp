@@ -27,7 +27,7 @@ constexpr Words<BufferKind, kBufferKinds> kindNames = {{
     {BufferKind::Workspace, "workspace"},
     {BufferKind::Accumulator, "accumulator"},
     {BufferKind::Frozen, "frozen"},
-    {BufferKind::FetchedFrozen, "fetched_frozen"},
+    {BufferKind::FetchedWeight, "fetched_weight"},
     {BufferKind::FetchedOptimizer, "fetched_optimizer"},
 }};
 
@@ -88,8 +88,8 @@ Bytes &partOf(Breakdown &breakdown, BufferKind kind) {
     return breakdown.accumulators;
   case BufferKind::Frozen:
     return breakdown.frozen;
-  case BufferKind::FetchedFrozen:
-    return breakdown.fetchedFrozen;
+  case BufferKind::FetchedWeight:
+    return breakdown.fetchedWeights;
   case BufferKind::FetchedOptimizer:
     return breakdown.fetchedOptimizer;
   case BufferKind::Workspace:

@@ -36,7 +36,7 @@ enum class BufferKind : uint8_t {
   Workspace,        ///< library scratch of one command
   Accumulator,      ///< sums of gradients over the batches of a step
   Frozen,           ///< weights that are not trained
-  FetchedFrozen,    ///< such a weight while it is here, whose place is slow memory
+  FetchedWeight,    ///< weights, frozen or trained, while they are here, whose place is slow memory
   FetchedOptimizer, ///< the optimizer's state likewise
 };
 
@@ -228,10 +228,10 @@ struct Plan {
 struct Breakdown {
   Bytes parameters = 0, statistics = 0, optimizer = 0, inputs = 0, outputs = 0;
   Bytes activations = 0, gradients = 0, workspace = 0;
-  Bytes accumulators = 0;                        ///< 0 where a step is one batch
-  Bytes frozen = 0;                              ///< parameters that are not trained
-  Bytes fetchedFrozen = 0, fetchedOptimizer = 0; ///< 0 where no state lies in slow memory
-  Bytes layoutPadding = 0;                       ///< what layouts add to the elements
+  Bytes accumulators = 0;                         ///< 0 where a step is one batch
+  Bytes frozen = 0;                               ///< parameters that are not trained
+  Bytes fetchedWeights = 0, fetchedOptimizer = 0; ///< 0 where no state lies in slow memory
+  Bytes layoutPadding = 0;                        ///< what layouts add to the elements
   Bytes padding = 0; ///< alignment and packing gaps: arenaBytes minus all others
 };
 Breakdown breakdownAtPeak(const Plan &plan);

@@ -118,8 +118,8 @@ Json toJsonValue(const Breakdown &breakdown) {
   json["optimizer"] = breakdown.optimizer;
   if (breakdown.accumulators > 0)
     json["accumulators"] = breakdown.accumulators;
-  if (breakdown.fetchedFrozen > 0)
-    json["fetched_frozen"] = breakdown.fetchedFrozen;
+  if (breakdown.fetchedWeights > 0)
+    json["fetched_weight"] = breakdown.fetchedWeights;
   if (breakdown.fetchedOptimizer > 0)
     json["fetched_optimizer"] = breakdown.fetchedOptimizer;
   json["gradients"] = breakdown.gradients;

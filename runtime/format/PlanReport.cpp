@@ -95,7 +95,7 @@ std::string renderLiveSet(const Plan &plan, const GraphPlan &graph, const Report
     std::string kind(nameOf(buffer.kind));
     table.add({std::to_string(i + 1), groupDigits(buffer.size), mebibytes(buffer.size),
                !buffer.recomputed                         ? kind
-               : buffer.kind == BufferKind::FetchedFrozen ? kind + " (again)"
+               : buffer.kind == BufferKind::FetchedWeight ? kind + " (again)"
                                                           : kind + " (recomputed)",
                std::string(nameOf(buffer.dtype)), shapeText(buffer.shape),
                printableText(buffer.name, nameWidth), printableText(buffer.source, nameWidth)});
@@ -129,7 +129,7 @@ std::string renderSum(const Plan &plan) {
       {"+", "statistics", parts.statistics},
       {"+", "optimizer", parts.optimizer},
       {"+", "sums of gradients", parts.accumulators},
-      {"+", "frozen, fetched", parts.fetchedFrozen},
+      {"+", "weights, fetched", parts.fetchedWeights},
       {"+", "optimizer, fetched", parts.fetchedOptimizer},
       {"+", "gradients", parts.gradients},
       {"+", "activations", parts.activations},
@@ -139,7 +139,7 @@ std::string renderSum(const Plan &plan) {
       {"+", "padding", parts.padding},
       {"=", "arena", plan.arenaBytes},
   };
-  constexpr std::string_view seldom[] = {"frozen", "sums of gradients", "frozen, fetched",
+  constexpr std::string_view seldom[] = {"frozen", "sums of gradients", "weights, fetched",
                                          "optimizer, fetched", "layout padding"};
   Table table({false, false, true, true, true});
   table.add({"", "at the peak", "bytes", "MiB", "share"});

@@ -20,7 +20,7 @@ constexpr auto letters =
     std::to_array<char>({'P', 'S', 'O', 'I', 'L', 'A', 'G', 'W', 'U', 'F', 'f', 'o', 'a'});
 constexpr auto meanings = std::to_array<const char *>(
     {"parameter", "statistic", "optimizer", "input", "output", "activation", "gradient",
-     "workspace", "accumulator", "frozen", "frozen, fetched", "optimizer, fetched", "recomputed"});
+     "workspace", "accumulator", "frozen", "weights, fetched", "optimizer, fetched", "recomputed"});
 static_assert(letters.size() == drawnKinds && meanings.size() == drawnKinds);
 
 /// A stretch of addresses cut into rows.

@@ -56,8 +56,8 @@ std::string groupOf(const PlannedBuffer &buffer) {
     return "frozen weights";
   case BufferKind::Optimizer:
     return "optimizer state: momentum, moments";
-  case BufferKind::FetchedFrozen:
-    return "frozen weights fetched from slow memory";
+  case BufferKind::FetchedWeight:
+    return "weights fetched from slow memory";
   case BufferKind::FetchedOptimizer:
     return "optimizer state fetched from slow memory, or on its way back";
   case BufferKind::Accumulator:

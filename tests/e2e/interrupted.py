@@ -62,7 +62,7 @@ class Interrupted:
         plan = subprocess.run([self.stowage, "plan", *self.step, *flags, "--format=json"], capture_output=True, text=True).stdout
         copies = next(graph["copies"]["each"] for graph in json.JSONDecoder().raw_decode(plan)[0]["graphs"] if graph["name"] == "train")
         travels = {(copy["name"], copy["direction"]) for copy in copies}
-        assert travels >= {("/conv2/Conv", "out"), ("fc1.weight.momentum", "out"), ("fc2.weight", "in")}, f"a value, state and a frozen weight travel: {travels}"
+        assert travels >= {("/conv2/Conv", "out"), ("fc1.weight.momentum", "out"), ("fc1.weight", "out"), ("fc2.weight", "in")}, f"a value, all state and a frozen weight travel: {travels}"
         return flags
 
     def results(self, name: str) -> tuple[bytes, bytes]:

@@ -208,6 +208,58 @@ def check_frozen(name: str, stored: str, kinds: str, args: argparse.Namespace) -
     print(f"{name}: {with_state} bytes with frozen weights in {stored} in the arena, {least} with {kinds} state in slow memory, the same bits")
 
 
+def check_parameters(name: str, args: argparse.Namespace, *how: str, batch: int = 16) -> None:
+    """Trained weights lie in slow memory, fetched as often as the plan wants before their update, and sent behind it."""
+    _batch, shape, classes, targets, _extra = NETWORKS[name]
+    model, data = args.work / f"{name}-{batch}.onnx", args.work / f"{name}-{batch}.npz"
+    build_model(name, model, "--batch", batch)
+    draw, rows = np.random.default_rng(0), batch * STEPS
+    x = draw.integers(0, LETTERS, (rows, *shape)) if name == "char_gpt" else draw.standard_normal((rows, *shape)).astype(np.float32)
+    np.savez(data, x=x, y=draw.integers(0, classes, (rows, *targets)))
+    flags = ["--threads=1", "--target-cpu=x86-64-v3", "--no-dropout", "--optimizer=adamw:lr=1e-3", *how]
+    travel, name = [f"--offload={args.work}", COPIES], " ".join([name, *how])
+    stem = name.replace(" ", "_")
+    plain, away = args.work / f"{stem}-trained-plain", args.work / f"{stem}-trained-away"
+    saved, log, part = args.work / "trained.safetensors", args.work / "trained.csv", args.work / "part.safetensors"
+    least = {kinds: smallest(run(args.stowage, "plan", model, "--memory-budget=1KiB", *flags, *travel, f"--offload-state={kinds}", code=2))
+             for kinds in ("none", "optimizer", "parameters", "all")}  # fmt: skip
+    check(least["parameters"] < least["none"] and least["all"] < least["optimizer"] < least["none"], f"{name}: {least}")
+    run(args.stowage, "compile", model, "-o", plain, "--recompute=none", *flags)
+
+    def trained(program: Path, *how: str, steps: int = STEPS) -> "tuple[str, bytes]":
+        run(program, "train", f"--data={data}", f"--steps={steps}", "--no-shuffle", "--validation-split=0", f"--save={saved}", f"--log={log}", *how)
+        return log.read_text(), saved.read_bytes()
+
+    def evaluated(program: Path, *how: str) -> str:
+        return run(program, "eval", f"--data={data}", f"--weights={part}", *how).splitlines()[0]
+
+    expected = trained(plain)
+    trained(plain, steps=1)
+    saved.replace(part)
+    whole, resumed = evaluated(plain), trained(plain, f"--init-from={part}")
+    again = False
+    # Within the smallest arena and midway, where as little travels as has to: the optimizer's state first.
+    for kinds, budget in (("parameters", least["parameters"]), ("all", least["all"]), ("auto", (least["all"] + least["optimizer"]) // 2)):
+        written = args.work / "parameters.json"
+        planned = [*flags, *travel, f"--offload-state={kinds}", f"--memory-budget={budget}"]
+        run(args.stowage, "plan", model, *planned, "--format=json", "-o", written)
+        plan = json.loads(written.read_text())
+        for graph in plan["graphs"]:
+            each = graph["copies"]["each"] if "copies" in graph else []
+            weights = [copy["name"] for copy in each if copy["direction"] == "in" and copy["name"].endswith(".weight")]
+            again |= len(weights) > len(set(weights))
+            check(len(weights) > 0, f"{name}, {kinds}: {graph['name']} fetches no weight")
+        run(args.stowage, "compile", model, "-o", away, *planned)
+        for how in ((), ("--poison",), ("--check=early-copies",), ("--check=late-copies", "--poison"), ("--check=canaries",)):
+            check(trained(away, *how) == expected, f"{name}, {kinds}: other bits with {how}")
+        check(trained(away, f"--init-from={part}") == resumed, f"{name}, {kinds}: other bits from weights of a file")
+        for how in ((), ("--poison", "--check=late-copies"), ("--check=early-copies",)):
+            check(evaluated(away, *how) == whole, f"{name}, {kinds}: another evaluation with {how}")
+        check(trained(away, f"--resume={part}")[1] == expected[1], f"{name}, {kinds}: other bits after a resume")
+    check(again, f"{name}: no weight is fetched twice in a step")
+    print(f"{name}: {least} bytes by what lies in slow memory, the same bits")
+
+
 def check_words(args: argparse.Namespace) -> None:
     """With bandwidth and capacity stated there need be no folder."""
     model, flags = args.work / "mlp_wide.onnx", ["--threads=1", "--target-cpu=x86-64-v3"]
@@ -241,7 +293,8 @@ def check_kinds(args: argparse.Namespace) -> None:
     # With few samples weights and their state are the peak.
     flags = ["--threads=1", "--target-cpu=x86-64-v3", "--batch=64", "--optimizer=adamw:lr=1e-3"]
     flags += [f"--offload={args.work}/missing", COPIES, "--offload-capacity=1GiB"]
-    for freeze, kind, part in (("", "fetched_optimizer", "optimizer, fetched"), ("--freeze=*.weight", "fetched_frozen", "frozen, fetched")):
+    for freeze, kind, part in (("", "fetched_optimizer", "optimizer, fetched"), ("", "fetched_weight", "weights, fetched"),
+                               ("--freeze=*.weight", "fetched_weight", "weights, fetched")):  # fmt: skip
         away = [*flags, "--offload-state=all", *([freeze] if freeze else [])]
         budget = f"--memory-budget={smallest(run(args.stowage, 'plan', model, '--memory-budget=1KiB', *away, code=2))}"
         written = args.work / "kinds.json"
@@ -255,14 +308,14 @@ def check_kinds(args: argparse.Namespace) -> None:
         buffers, copies = plan["buffers"], plan["graphs"][0]["copies"]
         for buffer in buffers:
             why = plan["strings"][buffer["reason"]]
-            fetched = why.startswith("frozen weight fetched") or why.startswith("state fetched")
+            fetched = why.startswith("weight fetched") or why.startswith("state fetched")
             check(fetched == buffer["kind"].startswith("fetched_"), f"{buffer['name']} is {buffer['kind']}: {why}")
         for direction in ("out", "in"):
             each = [copy for copy in copies["each"] if copy["direction"] == direction]
             check(sum(copy["bytes"] for copy in each) == copies[f"bytes_{direction}"], f"{each} are not all that goes {direction}")
             check(all(buffers[copy["buffer"]]["size"] == copy["bytes"] and copy["seconds"] > 0 for copy in each), f"copies of other buffers: {each}")
         names = {copy["name"] for copy in copies["each"] if buffers[copy["buffer"]]["kind"] == kind}
-        expected = {"2.weight"} if freeze else {"2.weight.exp_avg", "2.weight.exp_avg_sq"}
+        expected = {"2.weight"} if kind == "fetched_weight" else {"2.weight.exp_avg", "2.weight.exp_avg_sq"}
         check(expected <= names, f"{names} travel, without {expected}")
 
 
@@ -312,7 +365,7 @@ def check_refusals(args: argparse.Namespace) -> None:
     check("--offload-bandwidth: expected gigabytes a second" in refused(f"--offload={args.work}", "--offload-bandwidth=0", "--memory-budget=1MiB"),
           "a bandwidth of zero is refused")  # fmt: skip
     check("--offload-state is about --offload=FOLDER" in refused("--offload-state=optimizer", "--memory-budget=1MiB"), "a folder is asked for")
-    check("expected none, optimizer, frozen, all or auto" in refused(*travel, "--offload-state=some", "--memory-budget=1MiB"), "other words are refused")
+    check("expected none, optimizer, parameters, frozen, all or auto" in refused(*travel, "--offload-state=some", "--memory-budget=1MiB"), "other words are refused")
     # Without the flags a refusal prices them by bounds, which no plan is below; a plan for that budget keeps what it says.
     said = run(args.stowage, "plan", model, "--optimizer=adam:lr=1e-3", "--memory-budget=64KiB", "--threads=1", code=2)
     bound = re.search(r"values that travel to a disk and back: --offload=FOLDER \(at most: the bound of such plans is .*?\((\d+) bytes\), above the budget\)", said)
@@ -327,7 +380,7 @@ def check_refusals(args: argparse.Namespace) -> None:
     check("--offload=FOLDER (an estimate, since joins are placed anew: such plans take about " in told, f"a price with joins: {told}")
     # A share of the arena is one of the arena with all state in it, whatever of it travels.
     shares = {re.search(r"budget +.*\((\d+) bytes\)", run(args.stowage, "plan", model, *travel, "--optimizer=adam:lr=1e-3", "--memory-budget=5%",
-                                                           f"--offload-state={kind}", code=2))[1] for kind in ("none", "optimizer", "all", "auto")}  # fmt: skip
+                                                           f"--offload-state={kind}", code=2))[1] for kind in ("none", "optimizer", "parameters", "all", "auto")}  # fmt: skip
     said = run(args.stowage, "plan", model, *travel, "--optimizer=adam:lr=1e-3", "--memory-budget=95%", "--offload-state=optimizer")
     check("without recompute: of the step that computes nothing again and waits for each copy of state" in said, f"what waits for copies is not named: {said}")
     check(len(shares) == 1, f"5 % of the arena are so many bytes: {shares}")
@@ -364,6 +417,11 @@ def main() -> None:
         check_frozen("char_gpt", "int8", "frozen", args)
         check_frozen("char_gpt", "bf16", "all", args)
         check_frozen("digits_cnn", "f32", "frozen", args)
+    check_parameters("mlp_wide", args)
+    if not args.quick:
+        check_parameters("mlp_wide", args, "--accumulate=2")
+        check_parameters("char_gpt", args, "--clip-norm=0.5")
+        check_parameters("char_gpt", args, "--precision=bf16")
     check_shapes(args)
     check_words(args)
     check_kinds(args)

@@ -13,7 +13,8 @@ compared with PyTorch's in double; how far PyTorch's own float32 is from them sa
   - in bf16 and fp16, as it is and within budgets: the same bits as each other, the first loss near PyTorch's;
   - in batches so large that values travel to slow memory, within half of the arena and the smallest that a refusal names, with copies
     made beside the commands, as early and as late as awaits allow, and with every buffer filled with NaN at its death: the same bits;
-    and again with what the optimizer keeps in slow memory from step to step, and with large parameters frozen, which lie there as well.
+    and again with trained weights and what the optimizer keeps in slow memory from step to step, and with large parameters frozen, which
+    lie there as well.
 
 With --turns, of which the day makes use, each seed is compiled as it is and in one of the other ways, the next seed in the next.
 
@@ -229,7 +230,9 @@ class Case:
         rows = self.folder / "large.npz"
         np.savez(rows, **self.draw(np.random.default_rng(0), LARGE * STEPS))
         try:
-            plain = self.train(self.compile("--recompute=none", batch=LARGE), rows=rows)
+            program = self.compile("--recompute=none", batch=LARGE)
+            plain = self.train(program, rows=rows)
+            evaluated = self.evaluate(program, rows)
         except Refused as refusal:
             raise Wrong(f"refused --batch={LARGE}: {refusal}") from refusal
         offload = (f"--offload={self.folder}", "--offload-bandwidth=1e4,1e4,0")
@@ -249,7 +252,9 @@ class Case:
             if self.train(program, how, rows=rows) != plain:
                 raise Wrong(f"other bits where values may travel: {budget} {how}")
         counts["same bits where values travel" if travels else "same bits where values may travel"] += 1
-        self.check_state_away(counts, plain, rows, (*offload, "--offload-state=optimizer"), ())
+        program = self.check_state_away(counts, plain, rows, (*offload, "--offload-state=all"), ())
+        if self.evaluate(program, rows) != evaluated:
+            raise Wrong("another evaluation with weights in slow memory")
         frozen = [name for name, array in self.graph.parameters.items() if array.nbytes >= BLOCK]
         if frozen:
             program = self.compile("--recompute=none", batch=LARGE, frozen=frozen)

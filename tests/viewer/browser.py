@@ -86,7 +86,7 @@ def check_against_plan(page: Page, plan: dict) -> None:
     expect(page.js("document.title").startswith(plan["model"][:20]), page.js("document.title"))
 
 
-PARTS = {"parameters": "parameters", "frozen weights": "frozen", "frozen weights, fetched": "fetched_frozen",
+PARTS = {"parameters": "parameters", "frozen weights": "frozen", "weights, fetched": "fetched_weight",
          "optimizer, fetched": "fetched_optimizer", "statistics": "statistics", "optimizer": "optimizer", "sums of gradients": "accumulators",
          "gradients": "gradients", "activations": "activations", "workspace of library calls": "workspace", "inputs": "inputs",
          "outputs": "outputs", "padding of layouts": "layout_padding", "alignment and gaps": "padding"}

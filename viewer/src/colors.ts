@@ -27,7 +27,7 @@ const KINDS: [string, Rgb][] = [
   ["input", OKABE_ITO.purple], ["output", OKABE_ITO.yellow], ["parameter", OKABE_ITO.blue],
   ["optimizer", OKABE_ITO.green], ["statistic", OKABE_ITO.grey],
   ["accumulator", [90, 60, 20]], ["frozen", [170, 200, 190]],
-  ["fetched_frozen", [153, 255, 187]], ["fetched_optimizer", [102, 102, 119]],
+  ["fetched_weight", [153, 255, 187]], ["fetched_optimizer", [102, 102, 119]],
 ];
 const RECOMPUTED: Rgb = [30, 30, 90];
 

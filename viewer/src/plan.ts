@@ -260,7 +260,7 @@ export class Graph {
   }
   hasRecomputed(): boolean { return this.raw.buffers.recomputed.some((flag) => flag !== 0); }
   /// Its kind; computed a second time is one of its own, fetched again is not.
-  sortOf(b: number): string { return this.isRecomputed(b) && this.kindOf(b) !== "fetched_frozen" ? "recomputed" : this.kindOf(b); }
+  sortOf(b: number): string { return this.isRecomputed(b) && this.kindOf(b) !== "fetched_weight" ? "recomputed" : this.kindOf(b); }
   recomputeSeconds(b: number): number | null { return this.raw.buffers.recompute_seconds[b]; }
   isLive(b: number, step: number): boolean { return this.begin[b] <= step && step < this.end[b]; }
   /// What an activation or a gradient that is live at a step is there for: used by it, or waiting for a

@@ -269,6 +269,33 @@ void addFrozen(Random &random, Problem &problem, OpId at, int number, Bytes byte
   problem.ops.insert(problem.ops.begin() + at, std::move(fetch));
 }
 
+/// The same of a weight that is trained: behind its last reader an update replaces what lies there, and sends it.
+void addTrained(Random &random, Problem &problem, OpId at, int number, Bytes bytes) {
+  addFrozen(random, problem, at, number, bytes);
+  const ValueId weight = problem.ops[at].outputs.front();
+  const ValueId place = problem.addPinned(numbered("place", number), 0),
+                replaced =
+                    problem.addValueIn(numbered("replaced", number), problem.values[place].storage),
+                next = problem.addValueIn(numbered("next", number), problem.values[weight].storage);
+  problem.ops[at].inputs = {place};
+  OpId last = at;
+  for (size_t op = at; op < problem.ops.size(); ++op)
+    if (std::ranges::find(problem.ops[op].inputs, weight) != problem.ops[op].inputs.end())
+      last = static_cast<OpId>(op);
+  Op update;
+  update.name = numbered("update", number);
+  update.inputs = {weight, place};
+  if (!problem.ops[last].outputs.empty())
+    update.inputs.push_back(problem.ops[last].outputs.front());
+  update.outputs = {next, replaced};
+  update.overwrites = {weight, place};
+  update.alternatives = {{random.integer(0, 4), 0}};
+  update.recomputable = false;
+  const Op ops[] = {update,
+                    copyOp(numbered("send", number), OpLane::Out, random.integer(0, 9), next)};
+  problem.ops.insert(problem.ops.begin() + last + 1, std::begin(ops), std::end(ops));
+}
+
 } // namespace
 
 Problem withTravellingState(uint64_t seed, const Problem &problem, int most) {
@@ -288,6 +315,8 @@ Problem withTravellingState(uint64_t seed, const Problem &problem, int most) {
     const Bytes bytes = random.integer(1, largest);
     if (random.chance(0.5))
       addMoment(random, result, maker, number, bytes);
+    else if (random.chance(0.5))
+      addTrained(random, result, maker, number, bytes);
     else
       addFrozen(random, result, maker, number, bytes);
   }

@@ -33,8 +33,8 @@ Problem unitChainStep(int length);
 Lanes generateLanes(uint64_t seed, const Problem &problem);
 
 /// The problem with state in slow memory: up to `most` times, a value that is fetched to be updated
-/// from what an op has made, and sent; or one that is fetched for two ops and never changes, which may
-/// be fetched again. No larger than the largest storage of the problem.
+/// from what an op has made, and sent; or one that is fetched for two ops, which may be fetched again,
+/// and never changes or is updated and sent behind them. No larger than the largest storage of the problem.
 Problem withTravellingState(uint64_t seed, const Problem &problem, int most);
 
 /// Random layered graphs (after Gagrani et al., "Neural Topological Ordering for Computation

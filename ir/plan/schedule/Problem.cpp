@@ -183,10 +183,12 @@ void checkLane(const Problem &problem, const Op &op) {
   const bool isOut = op.lane == OpLane::Out;
   const std::vector<ValueId> &copied = isOut ? op.inputs : op.outputs;
   const std::string words = absl::StrCat("is a copy ", wordOf(op.lane), " and ");
-  if (copied.size() != 1 || (!isOut && !op.inputs.empty()))
+  if (copied.size() != 1)
     fail(op, words + (isOut ? "sends one input; found " + absl::StrCat(op.inputs.size())
-                            : absl::StrCat("makes one output of no input; found ",
-                                           op.outputs.size(), " of ", op.inputs.size())));
+                            : "makes one output; found " + absl::StrCat(op.outputs.size())));
+  for (ValueId input : op.inputs)
+    if (!isOut && problem.sizeOf(input) > 0)
+      fail(op, words + "reads no bytes, but \"" + problem.values[input].name + "\" has some");
   if (problem.storages[problem.values[copied.front()].storage].pinned)
     fail(op, words + "its value is in a pinned storage, which stays");
   if (op.alternatives.size() != 1 || op.alternatives.front().workspaceBytes > 0 ||

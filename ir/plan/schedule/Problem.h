@@ -68,8 +68,9 @@ struct OverwriteOption {
 
 /// Where an op runs. In plain schedules all ops run one after the other, whatever their lane.
 ///  - Out: the op copies its one input to where state lies in slow memory.
-///  - In: the op copies state from there to its one output. One that is recomputable may fetch again,
-///    as long as nothing is sent to that place.
+///  - In: the op copies state from there to its one output. One that is recomputable may fetch again.
+///    An input without bytes stands for what lies there: an op that overwrites it comes behind every
+///    fetch.
 /// State that starts and ends a step in slow memory, and beside it is in fast memory only where it is
 /// used, is such a pair of ops, or a fetch alone where no op changes it. Lanes.h says what it means
 /// that copies run beside other ops.

@@ -40,16 +40,20 @@ public:
   LaneReplayer(const Problem &problem, const Lanes &lanes, const LaneSolution &solution)
       : problem(problem), lanes(lanes), solution(solution), bufferOf(problem.values.size(), none),
         awayOf(problem.values.size(), none), goingOut(problem.values.size()),
-        comingIn(problem.values.size()), pinnedBuffer(problem.storages.size(), none),
-        valuesIn(problem.storages.size()), timesRun(problem.ops.size(), 0) {
+        comingIn(problem.values.size()), fetchedFrom(problem.values.size()),
+        pinnedBuffer(problem.storages.size(), none), valuesIn(problem.storages.size()),
+        timesRun(problem.ops.size(), 0) {
     for (size_t v = 0; v < problem.values.size(); ++v)
       valuesIn[problem.values[v].storage].push_back(static_cast<ValueId>(v));
     isState.assign(problem.storages.size(), 0);
     for (const Op &op : problem.ops) {
       if (op.lane == OpLane::Out)
         isState[problem.values[op.inputs.front()].storage] = 1;
-      if (op.lane == OpLane::In)
-        isState[problem.values[op.outputs.front()].storage] = 1;
+      if (op.lane != OpLane::In)
+        continue;
+      isState[problem.values[op.outputs.front()].storage] = 1;
+      for (ValueId place : op.inputs)
+        fetchedFrom[place].push_back(op.outputs.front());
     }
   }
 
@@ -151,7 +155,7 @@ private:
     if (op.lane == OpLane::Out)
       return sendState(step, op);
     if (op.lane == OpLane::In)
-      return fetchState(step, op.outputs.front());
+      return fetchState(step, op);
     now += op.alternatives[at.alternative].cost;
     result.computeTime += op.alternatives[at.alternative].cost;
     for (ValueId value : op.inputs) {
@@ -183,7 +187,11 @@ private:
   }
 
   /// Starts the copy of an op of the lane in.
-  void fetchState(int64_t step, ValueId value) {
+  void fetchState(int64_t step, const Op &op) {
+    const ValueId value = op.outputs.front();
+    for (ValueId place : op.inputs)
+      if (bufferOf[place] == none)
+        return fault(step, "fetches " + quoted(place) + ", which has been replaced");
     if (comingIn[value].isOpen())
       return fault(step, "its last copy in is not awaited");
     const StorageId storage = problem.values[value].storage;
@@ -204,6 +212,9 @@ private:
     for (const OverwriteOption &option : op.mayOverwrite)
       overwritable.push_back(bufferOf[option.input]);
     for (ValueId value : op.overwrites) {
+      for (ValueId fetched : fetchedFrom[value])
+        if (comingIn[fetched].isOpen())
+          return fault(step, "replaces " + quoted(value) + ", which a copy in still reads");
       const int32_t destroyed = bufferOf[value];
       for (ValueId other : valuesIn[problem.values[value].storage])
         if (bufferOf[other] == destroyed)
@@ -411,11 +422,12 @@ private:
   std::vector<Buffer> buffers;
   std::vector<AwayCopy> aways;
   std::vector<Offer> offers;
-  std::vector<int32_t> bufferOf, awayOf;      ///< per value: what holds it now
-  std::vector<Flight> goingOut, comingIn;     ///< per value that a step names
-  std::vector<int32_t> pinnedBuffer;          ///< per pinned storage
-  std::vector<char> isState;                  ///< per storage: what ops of the copy lanes copy
-  std::vector<std::vector<ValueId>> valuesIn; ///< per storage
+  std::vector<int32_t> bufferOf, awayOf;         ///< per value: what holds it now
+  std::vector<Flight> goingOut, comingIn;        ///< per value that a step names
+  std::vector<std::vector<ValueId>> fetchedFrom; ///< per value that stands for a place
+  std::vector<int32_t> pinnedBuffer;             ///< per pinned storage
+  std::vector<char> isState;                     ///< per storage: what ops of the copy lanes copy
+  std::vector<std::vector<ValueId>> valuesIn;    ///< per storage
   std::vector<int32_t> timesRun;
   Cost now = 0, outFree = 0, inFree = 0; ///< of the lanes
 };

@@ -3,7 +3,7 @@
 // RUN: stowage-opt %s --stow-send-states=kinds=all --stow-bind-state --stow-share-in-place --stow-verify-ordered --stow-pack-buffers --stow-verify-placed | FileCheck %s --check-prefix=PLACED
 // RUN: not stowage-opt %s --stow-send-states=kinds=weights 2>&1 | FileCheck %s --check-prefix=KINDS
 
-// KINDS: kinds is "weights"; expected optimizer, frozen or all
+// KINDS: kinds is "weights"; expected optimizer, parameters, frozen or all
 // NONE-NOT: stow.slow_state
 
 // The frozen matrix is fetched once in front of its first reader, in the evaluation as well, and nothing is sent. Its view stands where it is

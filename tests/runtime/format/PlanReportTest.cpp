@@ -85,12 +85,12 @@ TEST(PlanReportTest, NoTokens) {
 TEST(PlanReportTest, FetchedStateIsNamed) {
   Plan plan = makeTinyPlan();
   plan.graphs[0].buffers[0].kind = BufferKind::Frozen;
-  plan.graphs[0].buffers[3].kind = BufferKind::FetchedFrozen;
+  plan.graphs[0].buffers[3].kind = BufferKind::FetchedWeight;
   plan.graphs[0].buffers[3].recomputed = true; // fetched a second time
   const std::string text = renderText(plan, {});
-  EXPECT_THAT(text, HasSubstr("F frozen  f frozen, fetched  . free"));
-  EXPECT_THAT(text, HasSubstr("fetched_frozen (again)"));
-  EXPECT_THAT(text, HasSubstr("+  frozen, fetched"));
+  EXPECT_THAT(text, HasSubstr("F frozen  f weights, fetched  . free"));
+  EXPECT_THAT(text, HasSubstr("fetched_weight (again)"));
+  EXPECT_THAT(text, HasSubstr("+  weights, fetched"));
   EXPECT_THAT(text, Not(HasSubstr("optimizer, fetched")));
   plan.graphs[0].buffers[3].kind = BufferKind::FetchedOptimizer;
   EXPECT_THAT(renderText(plan, {}), HasSubstr("+  optimizer, fetched"));

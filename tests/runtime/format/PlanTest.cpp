@@ -68,16 +68,16 @@ TEST(PlanTest, BreakdownCloses) {
 TEST(PlanTest, FetchedStateIsApart) {
   Plan plan = makeTinyPlan();
   EXPECT_FALSE(ordered_json::parse(toJson(plan))["breakdown"].contains("fetched_optimizer"));
-  plan.graphs[0].buffers[3].kind = BufferKind::FetchedFrozen; // hidden
+  plan.graphs[0].buffers[3].kind = BufferKind::FetchedWeight; // hidden
   plan.graphs[0].buffers[2].kind = BufferKind::FetchedOptimizer;
   const Breakdown parts = breakdownAtPeak(plan);
-  EXPECT_EQ(parts.fetchedFrozen, 128);
+  EXPECT_EQ(parts.fetchedWeights, 128);
   EXPECT_EQ(parts.fetchedOptimizer, 64);
   EXPECT_EQ(parts.activations, 0);
   EXPECT_EQ(parts.padding, 512 - 456);
-  EXPECT_FALSE(isState(BufferKind::FetchedFrozen) || isState(BufferKind::FetchedOptimizer));
+  EXPECT_FALSE(isState(BufferKind::FetchedWeight) || isState(BufferKind::FetchedOptimizer));
   const ordered_json said = ordered_json::parse(toJson(plan))["breakdown"];
-  EXPECT_EQ(said["fetched_frozen"], 128);
+  EXPECT_EQ(said["fetched_weight"], 128);
   EXPECT_EQ(said["fetched_optimizer"], 64);
 }
 

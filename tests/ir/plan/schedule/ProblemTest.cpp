@@ -116,8 +116,9 @@ TEST(ProblemTest, RejectsMalformedCopiesOfState) {
               HasSubstr("writes no bytes, but \"y\" has some"));
   EXPECT_THAT(with(OpLane::Out, [](Op &op) { op.recomputable = true; }), HasSubstr("runs once"));
   EXPECT_THAT(with(OpLane::In, [](Op &op) { op.inputs = {0}; }),
-              HasSubstr("makes one output of no input; found 1 of 1"));
-  EXPECT_THAT(with(OpLane::In, [](Op &op) { op.outputs = {}; }), HasSubstr("found 0 of 0"));
+              HasSubstr("reads no bytes, but \"x\" has some"));
+  EXPECT_THAT(with(OpLane::In, [](Op &op) { op.outputs = {}; }),
+              HasSubstr("makes one output; found 0"));
   EXPECT_THAT(with(OpLane::In, [](Op &op) { op.alternatives.push_back({2, 0}); }),
               HasSubstr("has one alternative"));
   EXPECT_THAT(with(OpLane::In, [](Op &op) { op.alternatives[0].workspaceBytes = 1; }),

@@ -304,6 +304,43 @@ TEST(VerifyLanesTest, RefusesBrokenCopiesOfState) {
               HasSubstr("its last copy in is not awaited"));
 }
 
+// Tests a weight w that is fetched from its place, again where it is needed again, and never once the update has replaced what lies there;
+// and that nothing fetches while that happens.
+TEST(VerifyLanesTest, FetchesWhatIsNotReplaced) {
+  Problem problem;
+  const ValueId place = problem.addPinned("place", 0), w = problem.addValue("w", 8),
+                a = problem.addValue("a", 1),
+                next = problem.addValueIn("next", problem.values[w].storage),
+                replaced = problem.addValueIn("replaced", problem.values[place].storage);
+  Op &fetch = problem.ops[problem.addOp("fetch", 4, {place}, {w})];
+  fetch.lane = OpLane::In;
+  problem.addOp("a", 10, {w}, {a});
+  Op &update = problem.ops[problem.addOp("update", 1, {w, a, place}, {next, replaced})];
+  update.overwrites = {w, place};
+  update.recomputable = false;
+  Op &send = problem.ops[problem.addOp("send", 2, {next}, {})];
+  send.lane = OpLane::Out;
+  send.recomputable = false;
+  check(problem);
+  const LaneReplay twice =
+      verify(problem, lanes(),
+             {{run(0), awaitIn(w), run(1), run(0), awaitIn(w), run(2), run(3), awaitOut(next)}});
+  EXPECT_EQ(twice.fault, std::nullopt);
+  EXPECT_EQ(twice.bytesIn, 16);
+  EXPECT_THAT(*verify(problem, lanes(),
+                      {{run(0), awaitIn(w), run(1), run(2), run(3), run(0), awaitIn(w), run(1)}})
+                   .fault,
+              HasSubstr("run \"fetch\": fetches \"place\", which has been replaced"));
+  const Solution late = {{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {0, 0}, {1, 0}}};
+  EXPECT_TRUE(verify(problem, late).fault.has_value());
+  problem.ops[2].inputs = {a, place}; // does not wait for what it replaces
+  problem.ops[2].outputs = {replaced};
+  problem.ops[2].overwrites = {place};
+  problem.ops[3].inputs = {w};
+  EXPECT_THAT(*verify(problem, lanes(), {{run(0), awaitIn(w), run(1), run(0), run(2)}}).fault,
+              HasSubstr("run \"update\": replaces \"place\", which a copy in still reads"));
+}
+
 // Tests on random problems that without copies both checkers say the same.
 TEST(VerifyLanesTest, AgreesWithTheCheckerWithoutLanes) {
   for (uint64_t seed = 1; seed <= test::cases(2000u); ++seed) {
