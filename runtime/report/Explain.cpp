@@ -77,9 +77,17 @@ std::string groupOf(const PlannedBuffer &buffer) {
   }
   if (buffer.recomputed)
     return "activations computed again instead of kept";
+  if (buffer.reason.starts_with("fetched from slow memory"))
+    return "activations fetched from slow memory instead of kept";
   if (buffer.reason.starts_with("kept for the backward pass"))
     return "activations kept for the backward pass (what autograd would save)";
   return "activations until their last reader";
+}
+
+/// Empty where nothing travels, or where a plan's file does not list them.
+const std::vector<PlannedCopy> &copiesOf(const GraphPlan &graph) {
+  static const std::vector<PlannedCopy> none;
+  return graph.copies ? graph.copies->each : none;
 }
 
 /// Why `buffer` is still or already there at `step`.
@@ -219,6 +227,23 @@ std::string listUsers(const GraphPlan &graph, const char *title,
   return text;
 }
 
+/// The copies that touch a buffer, and what commands wait for them.
+std::string listCopies(const GraphPlan &graph, size_t number) {
+  std::string text;
+  for (const PlannedCopy &copy : copiesOf(graph)) {
+    if (copy.buffer != static_cast<int64_t>(number))
+      continue;
+    const double waited = graph.steps[copy.await].seconds;
+    append(text, copy.isOut ? "  sent to slow memory" : "  fetched from slow memory",
+           " at command ", copy.start, ", awaited by command ", copy.await);
+    if (copy.seconds > 0)
+      append(text, ": ", formatSeconds(copy.seconds), ", of which commands wait ",
+             waited > 0 ? formatSeconds(waited) : "for none");
+    text += "\n";
+  }
+  return text;
+}
+
 std::string explainOne(const Plan &plan, const GraphPlan &graph, const BufferUse &use,
                        size_t number) {
   const PlannedBuffer &buffer = graph.buffers[number];
@@ -239,6 +264,7 @@ std::string explainOne(const Plan &plan, const GraphPlan &graph, const BufferUse
     text += "  why: " + printableText(buffer.reason, 200) + "\n";
   text += listUsers(graph, "  written by ", use.writersOf(number));
   text += listUsers(graph, "  read by    ", use.readersOf(number));
+  text += listCopies(graph, number);
   const int64_t peak = graph.peakStep;
   if (!(buffer.begin <= peak && peak < buffer.end))
     return text + "  not alive at the peak: without it the plan would be no smaller\n";
@@ -314,6 +340,35 @@ Bytes savedBy(const GraphPlan &graph, const Repeated &entry) {
   return std::max<Bytes>(0, saved);
 }
 
+Traveller travellerOf(const GraphPlan &graph, const std::string &name,
+                      const std::vector<const PlannedCopy *> &copies) {
+  Traveller result;
+  result.name = name;
+  const int64_t peak = graph.peakStep;
+  bool isHere = false; // at the peak
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const PlannedCopy &copy = *copies[i];
+    const PlannedBuffer &buffer = graph.buffers[copy.buffer];
+    result.bytes = copy.bytes;
+    result.copySeconds += copy.seconds;
+    result.waitedSeconds += graph.steps[copy.await].seconds;
+    isHere |= buffer.begin <= peak && peak < buffer.end;
+    if (copy.isOut && i == 0)
+      result.againSeconds = buffer.recomputeSeconds;
+    if (copy.isOut || i == 0 || !copies.front()->isOut)
+      continue;
+    // It has left with its copy out, or with the last reader of what was fetched before.
+    const PlannedCopy &before = *copies[i - 1];
+    const std::pair<int64_t, int64_t> away = {
+        before.isOut ? before.await : graph.buffers[before.buffer].end - 1, copy.start};
+    if (!result.away || (away.first < peak && peak < away.second))
+      result.away = away;
+  }
+  const bool mayBeAway = !result.away || (result.away->first < peak && peak < result.away->second);
+  result.saved = !isHere && mayBeAway ? result.bytes : 0;
+  return result;
+}
+
 } // namespace
 
 std::vector<Repeated> repeatedSteps(const GraphPlan &graph) {
@@ -336,16 +391,60 @@ std::vector<Repeated> repeatedSteps(const GraphPlan &graph) {
   return list;
 }
 
+std::vector<Traveller> travellersOf(const GraphPlan &graph) {
+  std::vector<std::pair<std::string, std::vector<const PlannedCopy *>>> byName; // as they leave
+  std::map<std::string, size_t> known;
+  for (const PlannedCopy &copy : copiesOf(graph)) {
+    const auto [found, isNew] = known.try_emplace(copy.name, byName.size());
+    if (isNew)
+      byName.push_back({copy.name, {}});
+    byName[found->second].second.push_back(&copy);
+  }
+  std::vector<Traveller> list;
+  for (const auto &[name, copies] : byName)
+    list.push_back(travellerOf(graph, name, copies));
+  std::ranges::stable_sort(list, [](const Traveller &a, const Traveller &b) {
+    return std::tie(b.saved, b.bytes) < std::tie(a.saved, a.bytes);
+  });
+  return list;
+}
+
+namespace {
+
+/// Why each of them went: what that takes off the peak, and what it costs beside computing it again.
+std::string tableOfTravellers(const GraphPlan &graph, size_t rows) {
+  const std::vector<Traveller> list = travellersOf(graph);
+  if (list.empty())
+    return "";
+  TextTable table("rlrrrl");
+  table.add({"off the peak", "away", "copies", "waited for", "computed again", "what travels"});
+  for (size_t i = 0; i < list.size() && i < rows; ++i) {
+    const Traveller &one = list[i];
+    const auto seconds = [](double value) { return value > 0 ? formatSeconds(value) : ""; };
+    table.add(
+        {groupDigits(one.saved),
+         one.away ? concat("from ", one.away->first, " to ", one.away->second) : "between its uses",
+         seconds(one.copySeconds), seconds(one.waitedSeconds),
+         seconds(one.againSeconds.value_or(0)), printableText(one.name)});
+  }
+  if (list.size() > rows)
+    table.add({"", "", "", "", "", concat("and ", list.size() - rows, " more")});
+  return table.text("  ");
+}
+
+} // namespace
+
 std::string explainRecomputation(const Plan &plan, size_t rows) {
   const GraphPlan &graph = fullestGraph(plan);
   const std::vector<Repeated> list = repeatedSteps(graph);
   std::string copies = describeCopies(plan).empty() ? "" : describeCopies(plan) + ".\n";
+  const std::string travellers = tableOfTravellers(graph, rows);
   if (plan.devices > 1)
     copies += describeReductions(plan) + ".\n";
   if (list.empty())
     return copies.empty()
                ? "Nothing is computed twice: every activation is kept until its last reader.\n"
-               : "Nothing is computed twice.\n" + copies;
+               : "Nothing is computed twice.\n" + copies + travellers;
   int64_t again = 0;
   double seconds = 0;
   for (const Repeated &entry : list) {
@@ -374,7 +473,7 @@ std::string explainRecomputation(const Plan &plan, size_t rows) {
          std::to_string(1 + list[i].again.size()), printableText(graph.steps[list[i].first].name)});
   if (list.size() > rows)
     table.add({"", "", "", concat("and ", list.size() - rows, " more")});
-  return text + table.text("  ");
+  return text + table.text("  ") + travellers;
 }
 
 std::vector<const PlannedBuffer *> savingsAtPeak(const GraphPlan &graph) {

@@ -4,7 +4,9 @@
 
 #include "runtime/format/Plan.h"
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stow {
@@ -21,8 +23,25 @@ std::string explainMoment(const Plan &plan, int64_t step, size_t rows);
 /// Throws Error(BadInput) when there is none.
 std::string explainBuffer(const Plan &plan, const std::string &name, size_t rows);
 
-/// What runs again, what that costs, and what it keeps away from the peak.
+/// What runs again and what travels, what that costs, and what it keeps away from the peak.
 std::string explainRecomputation(const Plan &plan, size_t rows);
+
+/// A tensor that travels to slow memory and back.
+struct Traveller {
+  std::string name;
+  Bytes bytes = 0;
+  /// Commands between which it is away: around the peak, else the first time. Absent for state, which lies there from step to step
+  /// and is in the arena around its uses alone.
+  std::optional<std::pair<int64_t, int64_t>> away;
+  double copySeconds = 0;   ///< of its copies on their lanes
+  double waitedSeconds = 0; ///< of those, that commands wait
+  std::optional<double>
+      againSeconds; ///< that computing it again would take once; absent: not known, or nothing to compute
+  Bytes saved = 0; ///< its bytes, where they are not in the arena at the peak
+};
+
+/// All of them, by falling savings, then by falling bytes, then as they leave.
+std::vector<Traveller> travellersOf(const GraphPlan &graph);
 
 /// A command that runs again.
 struct Repeated {

@@ -127,9 +127,25 @@ def check_network(name: str, args: argparse.Namespace) -> None:
         program, said = network.compiled(kind, f"--memory-budget={found[kind]}", *flags)
         check("slow memory: train sends" in said, f"{name}: no word of what travels: {said}")
         check("over pcie5 (NVIDIA H100" in run(program, "plan"), f"{name}: the plan does not say over what")
+        check_explained(network, f"--memory-budget={found[kind]}", flags)
         check_program(network, kind, known, first, plain, program)
     print(f"{name}: {least} bytes with recomputation alone, {with_copies} with copies, {found['state']} with its optimizer's state in the host's memory, "
           "the same bits", flush=True)  # fmt: skip
+
+
+def check_explained(network: Network, budget: str, flags: "list[str]") -> None:
+    """explain says of each traveller what it is, of which buffer the copies are, and what the peak is spared, as the plan has it."""
+    asked = [budget, *flags]
+    plan = json.JSONDecoder().raw_decode(network.plan(*asked, "--format=json"))[0]
+    said = run(network.args.stowage, "explain", network.model, *network.flags, *asked, "--rows=100")
+    each = plan["graphs"][0]["copies"]["each"]
+    table = said[said.index("off the peak  away") :].splitlines()
+    rows = {line.split("  ")[-1] for line in table[1 : table.index("")]}
+    check(rows == {copy["name"] for copy in each}, f"{network.name}: {[copy['name'] for copy in each]} travel, explained is {rows}")
+    copy = each[0]
+    of_buffer = run(network.args.stowage, "explain", network.model, *network.flags, *asked, f"--buffer={plan['buffers'][copy['buffer']]['name']}")
+    words = f"{'sent to' if copy['direction'] == 'out' else 'fetched from'} slow memory at command {copy['start']}, awaited by command {copy['await']}: "
+    check(words in of_buffer, f"{network.name}: {words} is not said: {of_buffer}")
 
 
 def check_words(args: argparse.Namespace) -> None:

@@ -150,6 +150,63 @@ TEST(ExplainTest, RecomputationAndCopies) {
   EXPECT_EQ(text.find("15.0 %"), text.rfind("15.0 %"));
 }
 
+/// The chain where `a` travels instead: out from 1 to 2, in from 4 to 5, half a millisecond of that waited for; and state `m`, which
+/// lies in slow memory, comes in for step 1 and leaves with step 2.
+Plan makeTravelling() {
+  Plan plan = makeChain();
+  GraphPlan &train = plan.graphs[0];
+  train.steps[4].recomputes.reset();
+  train.steps[5].seconds = 0.0005;
+  train.buffers[0].recomputeSeconds = 0.0007;
+  train.buffers[3].recomputed = false;
+  train.buffers[3].reason = "fetched from slow memory instead of kept";
+  train.buffers.push_back(makeBuffer("m", BufferKind::FetchedOptimizer, {5}, 0, 20, 1, 3));
+  PlannedCopies copies = {120, 120, 0.001, 0.0005, 4096};
+  copies.each = {{"a", true, 0, 100, 1, 2, 0, 0.00025},
+                 {"m", false, 4, 20, 0, 1, 0, 0.0001},
+                 {"m", true, 4, 20, 2, 3, 0, 0.0001},
+                 {"a", false, 3, 100, 4, 5, 0, 0.00075}};
+  train.steps[1].seconds = train.steps[2].seconds = train.steps[3].seconds = 0;
+  train.copies = copies;
+  return plan;
+}
+
+// Tests why what travels went: what it takes off the peak, when it is away, and what that costs beside computing it again.
+TEST(ExplainTest, Travellers) {
+  Plan plan = makeTravelling();
+  std::vector<Traveller> list = travellersOf(plan.graphs[0]);
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].name, "a");
+  EXPECT_EQ(list[0].away, std::pair(int64_t{2}, int64_t{4}));
+  EXPECT_EQ(list[0].saved, 100);
+  EXPECT_EQ(list[0].againSeconds, 0.0007);
+  EXPECT_EQ(list[1].away, std::nullopt);
+  EXPECT_EQ(list[1].saved, 20);
+  const std::string text = explainRecomputation(plan, 10);
+  EXPECT_THAT(text, HasSubstr("100  from 2 to 4       1.000 ms    500.0 us        700.0 us  a\n"));
+  EXPECT_THAT(text, HasSubstr("20  between its uses  200.0 us                              m\n"));
+  EXPECT_THAT(explainRecomputation(plan, 1), HasSubstr("and 1 more"));
+  EXPECT_THAT(explainMoment(plan, 5, 10),
+              HasSubstr("activations fetched from slow memory instead of kept"));
+  plan.graphs[0].peakStep = 2; // where both are there still
+  list = travellersOf(plan.graphs[0]);
+  EXPECT_EQ(list[0].saved, 0);
+  EXPECT_EQ(list[1].saved, 0);
+}
+
+// Tests that a buffer says when it is sent or fetched, and what is waited for.
+TEST(ExplainTest, CopiesOfABuffer) {
+  const Plan plan = makeTravelling();
+  EXPECT_THAT(
+      explainBuffer(plan, "a", 1),
+      HasSubstr("sent to slow memory at command 1, awaited by command 2: 250.0 us, of which "
+                "commands wait for none\n"));
+  EXPECT_THAT(explainBuffer(plan, "a again", 1),
+              HasSubstr("fetched from slow memory at command 4, awaited by command 5: 750.0 us, of "
+                        "which commands wait 500.0 us\n"));
+  EXPECT_THAT(explainBuffer(plan, "b", 1), Not(HasSubstr("slow memory")));
+}
+
 // Tests that savings are what is alive at the peak but not in use, and that they add up.
 TEST(ExplainTest, Savings) {
   const Plan plan = makeChain();
