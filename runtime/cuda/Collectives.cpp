@@ -196,8 +196,9 @@ int64_t gpuOfRank(const Driver &driver) {
   return *launch->localRank;
 }
 
-Communicator::Communicator(const Driver &driver, Ranks &ranks)
-    : driver(driver), library(nccl::openLibrary()), ranks(ranks) {
+Communicator::Communicator(const Driver &driver, Ranks &ranks, std::function<void()> destroyGraphs)
+    : driver(driver), library(nccl::openLibrary()), ranks(ranks),
+      destroyGraphs(std::move(destroyGraphs)) {
   int version = 0;
   library.require(library.getVersion(&version), "asking NCCL for its version");
   const std::vector<uint64_t> versions = ranks.gather(static_cast<uint64_t>(version));
@@ -263,9 +264,17 @@ std::unique_ptr<LibraryCall> bindOfRanks(Communicator *communicator, const Comma
 }
 
 void Communicator::abort() {
-  if (comm)
+  // Graphs that run are freed when they end, which the abort lets them; it waits for that.
+  if (comm) {
+    destroyGraphs();
     library.commAbort(comm);
+  }
   comm = nullptr, registration = nullptr;
+}
+
+void Communicator::requireConnected() {
+  if (!comm)
+    ranks.lose("NCCL has ended");
 }
 
 void Communicator::requireNoError() {
@@ -276,8 +285,7 @@ void Communicator::requireNoError() {
 }
 
 void Communicator::wait(Stream stream, Event event, const std::string &what) {
-  if (!comm)
-    ranks.lose("NCCL has ended");
+  requireConnected();
   try {
     ranks.waitUntil([&] {
       const Result result = event ? driver.eventQuery(event) : driver.streamQuery(stream);

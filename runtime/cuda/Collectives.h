@@ -26,10 +26,11 @@ int64_t gpuOfRank(const Driver &driver);
 /// The ranks' GPUs, connected.
 class Communicator {
 public:
-  /// Collective. For the device whose context is current in this thread, as it is in all calls. `ranks` outlive it.
+  /// Collective. For the device whose context is current in this thread, as it is in all calls. `ranks` outlive it. `destroyGraphs`
+  /// destroys the executable graphs that have its calls, which may still run: NCCL ends when no graph uses it any more.
   /// Throws Error(BadInput) as nccl::openLibrary() does, and where NCCL cannot connect the ranks, with its reason.
-  Communicator(const Driver &driver, Ranks &ranks);
-  /// Nothing of it may run any more, unless abort() has ended it.
+  Communicator(const Driver &driver, Ranks &ranks, std::function<void()> destroyGraphs);
+  /// Nothing of it may run any more, nor a graph have its calls, unless abort() has ended it.
   ~Communicator();
   Communicator(const Communicator &) = delete;
   Communicator &operator=(const Communicator &) = delete;
@@ -45,6 +46,9 @@ public:
   /// RankLost where NCCL has failed or they do not come, and then nothing of this runs any more; Error as Driver::require().
   void wait(Stream stream, Event event, const std::string &what);
 
+  /// Throws RankLost where it has ended.
+  void requireConnected();
+
   /// Ends what runs on the device and waits for other ranks, which may never come. Nothing else is to follow but the destructor.
   void abort();
 
@@ -57,6 +61,7 @@ private:
   const Driver &driver;
   const nccl::Library &library;
   Ranks &ranks;
+  const std::function<void()> destroyGraphs;
   nccl::Comm comm = nullptr;
   void *registration = nullptr;
   std::string why;

@@ -208,11 +208,10 @@ void CudaDevice::release() {
   for (Event event : {arrived, timing[0], timing[1]})
     if (event)
       driver.eventDestroy(event);
+  destroyGraphs();
   for (BoundGraph &graph : graphs) {
     if (graph.roomsAreFree)
       driver.eventDestroy(graph.roomsAreFree);
-    if (graph.executable)
-      driver.graphExecDestroy(graph.executable);
     for (Event mark : graph.marks)
       driver.eventDestroy(mark);
   }
@@ -252,6 +251,13 @@ void CudaDevice::waitFor(const Block &block, const char *what) {
   else
     driver.require(driver.eventSynchronize(block.done), what);
   passedMarks = block.mark;
+}
+
+/// One that runs is freed when it has ended.
+void CudaDevice::destroyGraphs() {
+  for (BoundGraph &graph : graphs)
+    if (graph.executable)
+      driver.graphExecDestroy(std::exchange(graph.executable, nullptr));
 }
 
 /// Until all that the stream has is done.
@@ -412,7 +418,7 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   chip = chipAtHand(program, deviceName, architectureOf(driver, device));
   module = loadKernels(driver, device, deviceName, image.deviceCode);
   if (options.ranks)
-    collectives.emplace(driver, *options.ranks);
+    collectives.emplace(driver, *options.ranks, [this] { destroyGraphs(); });
   rehearse();
   if (program.slowBytes > 0)
     slow.emplace(driver, program, options.slow, arena);
@@ -742,6 +748,8 @@ void CudaDevice::run(size_t graph, std::span<CommandTime> times) {
     return;
   if (!times.empty())
     return runTimed(graph, times);
+  if (collectives)
+    collectives->requireConnected();
   driver.require(driver.graphLaunch(bound.executable, stream), "launching a step");
   if (slow)
     slow->addTraffic(graph);

@@ -141,6 +141,7 @@ private:
   void mark(Block &block);
   void waitFor(const Block &block, const char *what);
   void waitForStream(const char *what);
+  void destroyGraphs();
   void leaveBlock();
   Bytes inUse() const;
   void runTimed(size_t number, std::span<CommandTime> times);

@@ -15,10 +15,15 @@ constexpr Bytes kMostPieceBytes = Bytes{64} << 20;
 
 DeviceArena::DeviceArena(const Driver &driver, int device, Bytes bytes, bool isShared)
     : driver(driver), bytes(bytes), taken(bytes == 0) {
-  properties.handleTypes = isShared ? kFileDescriptor : 0;
   if (taken)
     return;
   int isSupported = 0;
+  if (isShared) {
+    properties.handleTypes = kFileDescriptor;
+    driver.require(driver.deviceGetAttribute(&isSupported, kRemoteAccessSupported, device),
+                   "asking the GPU for access by networks");
+    properties.remoteAccess = isSupported ? 1 : 0;
+  }
   driver.require(driver.deviceGetAttribute(&isSupported, kVirtualMemorySupported, device),
                  "asking the GPU for virtual memory");
   if (!isSupported)

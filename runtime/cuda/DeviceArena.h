@@ -25,7 +25,8 @@ namespace stow::cuda {
 class DeviceArena {
 public:
   /// Reserves addresses for `bytes` bytes on GPU `device`, whose context is current in this thread, as it is in all
-  /// calls. `isShared`: other processes of the machine may map the memory, as NCCL does with what is registered.
+  /// calls. `isShared`: other processes of the machine may map the memory, and networks read and
+  /// write it where the GPU lets them, as NCCL does with what is registered.
   DeviceArena(const Driver &driver, int device, Bytes bytes, bool isShared = false);
   /// Nothing may be on its way to or from the arena.
   ~DeviceArena();

@@ -49,6 +49,7 @@ inline constexpr int kComputeCapabilityMajor = 75;  ///< of CUdevice_attribute
 inline constexpr int kComputeCapabilityMinor = 76;  ///< of CUdevice_attribute
 inline constexpr int kVirtualMemorySupported = 102; ///< of CUdevice_attribute
 inline constexpr int kMostSharedPerBlock = 97;      ///< of CUdevice_attribute, to be asked for
+inline constexpr int kRemoteAccessSupported = 110;  ///< of CUdevice_attribute, to virtual memory
 inline constexpr int kMaxThreadsPerBlock = 0;       ///< of CUfunction_attribute
 inline constexpr int kMaxDynamicShared = 8;         ///< of CUfunction_attribute
 inline constexpr unsigned kStreamNonBlocking = 1;   ///< of CUstream_flags

@@ -134,6 +134,8 @@ public:
   }
 
   void lose(const std::string &why) override {
+    if (!lost.empty())
+      throw RankLost(lost);
     const std::vector<int64_t> silent = silentRanks(kAnswerTime);
     lost = silent.empty() ? why
                           : concat(why, "; ", namesOf(silent), silent.size() == 1 ? " does" : " do",

@@ -79,6 +79,7 @@ public:
   }
 
   void lose(const std::string &why) override {
+    requireNoneLost();
     for (int64_t other = 0; other < ranks; ++other)
       if (isConnectedTo(other) && others[other].hasEnded())
         throwLost(concat(why, "; rank ", other, " has ended"));

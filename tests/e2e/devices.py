@@ -269,8 +269,8 @@ def check_killed(runs: Runs, data: Path) -> None:
         launcher.kill()
         launcher.wait()
     said = (runs.work / "long.txt").read_text()
-    # Open MPI asks the others to end first; MPICH ends them at once.
-    told = "waits for rank 1, which may have ended; the save after step" in said and "is intact: go on with --resume" in said
+    # Open MPI asks the others to end first; MPICH ends them at once. NCCL may tell a GPU's rank before.
+    told = any(f"{text}; the save after step" in said for text in ("waits for rank 1, which may have ended", "rank 1 does not answer")) and "is intact: go on with --resume" in said
     check(told or runs.isMpich, f"a killed rank: nothing of the last save: {said}")
     print("a killed rank ends the other")
 

@@ -71,7 +71,7 @@ def compare(runs: Runs, name: str, model: Path, data: Path, ranks: int, batch: i
     one, _ = runs.train(1, f"{name}_one", data)
     host, _ = runs.train(ranks, f"{name}_host", data)
     many, weights = runs.train(ranks, f"{name}_many", data)
-    shards, shard_weights = runs.train(ranks, f"{name}_shards", data, STANDIN_NCCL_LOG=str(log), STANDIN_LOG=str(runs.work / "driver.txt"))
+    shards, shard_weights = runs.train(ranks, f"{name}_shards", data, STANDIN_NCCL_LOG=str(log))
     check(are_close(many, one) and are_close(many, host), f"{name}: {many} of {ranks} GPUs, {one} of one, {host} of processors")
     check(many == shards and weights == shard_weights, f"{name}: shards change {[key for key in weights if weights[key] != shard_weights[key]]}")
     calls = [(runs.work / f"{name}_nccl.{rank}").read_text().splitlines() for rank in range(ranks)]
@@ -114,7 +114,8 @@ def start_by_hand(runs: Runs, name: str, words: list[object], ranks: int, **envi
         port = free.getsockname()[1]
     started = []
     for rank in range(ranks):
-        own = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **environment}
+        own = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+            "STANDIN_LOG": runs.work / f"driver.{rank}", **environment}  # fmt: skip
         command = [str(word) for word in (runs.work / name, *words)]
         started.append(subprocess.Popen(command, env={**os.environ, **{key: str(value) for key, value in own.items()}}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT))  # fmt: skip
@@ -129,6 +130,11 @@ def check_without_mpi(runs: Runs, data: Path) -> None:
     said = [rank.communicate(timeout=120)[0] for rank in started]
     check([rank.returncode for rank in started] == [0, 0] and not said[1], f"by hand: {said}")
     check(tensors(save) == tensors(runs.work / "mlp_shards.safetensors"), "ranks that no MPI connects end elsewhere")
+    arena = plan_of(runs.work / "mlp_shards", "plan", "--format=json")["arena_bytes"]
+    for rank in range(2):
+        lines = (runs.work / f"driver.{rank}").read_text().splitlines()
+        taken = [line for line in lines if line.startswith(f"cuMemCreate bytes={arena} ")]
+        check(bool(taken) and all("shared=1 remote=1" in line for line in taken), f"an arena that NCCL cannot share: {taken}")
     for signal_, text in ((signal.SIGKILL, "rank 1 has ended"), (signal.SIGSTOP, "waited 2 s (--timeout) for rank 1, which does not answer")):
         save.unlink()
         started = start_by_hand(runs, "mlp_shards", [*words, "--steps=100000", "--save-every=1", "--quiet", "--timeout=2"], 2)

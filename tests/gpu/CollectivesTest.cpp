@@ -108,8 +108,24 @@ public:
   }
 
   void connect() {
-    communicator.emplace(driver, ranks);
+    communicator.emplace(driver, ranks, [this] { destroyGraphs(); });
     communicator->registerArena(arena, kArena);
+  }
+
+  void destroyGraphs() {
+    if (executable)
+      driver.graphExecDestroy(std::exchange(executable, nullptr));
+  }
+
+  /// Launches what `submits` puts on the stream, as a graph.
+  void launchCaptured(const std::function<void()> &submits) {
+    driver.require(driver.streamBeginCapture(stream, kCaptureThreadLocal), "capture");
+    submits();
+    Graph graph = nullptr;
+    driver.require(driver.streamEndCapture(stream, &graph), "capture");
+    driver.require(driver.graphInstantiateWithFlags(&executable, graph, 0), "graph");
+    driver.graphDestroy(graph);
+    driver.require(driver.graphLaunch(executable, stream), "launch");
   }
 
   Command command(CommandOp op, std::vector<Operand> operands) const {
@@ -149,6 +165,7 @@ public:
   Address arena = 0;
   std::optional<Communicator> communicator;
   std::vector<std::unique_ptr<LibraryCall>> calls;
+  GraphExec executable = nullptr;
 };
 
 using Body = std::function<void(Rank &)>;
@@ -343,6 +360,33 @@ TEST(CollectivesTest, ARankThatDoesNotCome) {
   });
   EXPECT_EQ(said[0], "lost: NCCL has ended");
   EXPECT_EQ(said[1], "");
+}
+
+/// The same where a graph has the call: NCCL would wait for it without end, unless it is destroyed while it runs.
+TEST(CollectivesTest, GraphsEndBeforeTheirCommunicator) {
+  for (bool isForgotten : {false, true}) {
+    const std::vector<std::string> said = sayings(2, [&](Rank &rank) {
+      rank.connect();
+      if (rank.ranks.rank() == 0) {
+        rank.ranks.patience = std::chrono::milliseconds(300);
+        rank.launchCaptured([&] {
+          rank.submit(rank.command(CommandOp::AllReduce, {vector(kWhole, 8), vector(kWhole, 8)}));
+        });
+        if (isForgotten)
+          rank.executable = nullptr;
+        try {
+          rank.wait();
+        } catch (const RankLost &) {
+          rank.ranks.gather(0);
+          throw;
+        }
+      }
+      if (isForgotten)
+        raise(SIGKILL); // nobody comes to the meeting
+      rank.ranks.gather(0);
+    });
+    EXPECT_EQ(said[0], isForgotten ? "killed" : "lost: waited too long");
+  }
 }
 
 TEST(CollectivesTest, FailuresOfNccl) {

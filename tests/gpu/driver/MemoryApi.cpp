@@ -247,7 +247,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *memory, size_t bytes,
             concat("cuMemCreate of ", bytes, " bytes: ", driver.freeBytes(), " of ",
                    driver.memory->capacity(), " are free"),
             CUDA_ERROR_OUT_OF_MEMORY);
-    append(driver.note, " memory=", *memory);
+    append(driver.note, " memory=", *memory,
+           " shared=", properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE ? 1 : 0,
+           " remote=", properties->allocFlags.gpuDirectRDMACapable != 0 ? 1 : 0);
     StandInCounters &counters = driver.counters;
     counters.allocations++;
     counters.allocatedBytes = driver.memory->used();

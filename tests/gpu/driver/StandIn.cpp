@@ -112,12 +112,14 @@ STANDIN_API void *standinHostPointer(uint64_t address, uint64_t bytes) {
   return driver.memory->host(address, bytes);
 }
 
-STANDIN_API int standinLaunchPolled(void *stream, StandInPoll poll, void *user) {
+STANDIN_API int standinLaunchPolled(void *stream, StandInPoll poll, void *user,
+                                    void (*released)(void *user)) {
   return call("standinLaunchPolled", Needs::Context, [&](Driver &driver) {
+    const std::shared_ptr<void> held(user, released);
     driver.submit(driver.requireStream(static_cast<CUstream>(stream)), CU_GRAPH_NODE_TYPE_KERNEL,
-                  [=, &driver] {
+                  [poll, held, &driver] {
                     driver.inHostFunction = true;
-                    const int isDone = poll(user);
+                    const int isDone = poll(held.get());
                     driver.inHostFunction = false;
                     if (!isDone)
                       throw NotYet();

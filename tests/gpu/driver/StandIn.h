@@ -68,9 +68,9 @@ void standinProvidePtx(const void *cubin, size_t bytes, const char *ptx);
  * allocation. Call it only inside a host function of the stream (cuLaunchHostFunc). */
 void *standinHostPointer(uint64_t address, uint64_t bytes);
 /* Work of a library that waits for other processes: asked again and again when the stream comes to it, until it is not 0. Captured as a
- * kernel is. Returns the driver's result. */
+ * kernel is. `released` is called when neither a graph nor a stream has it any more. Returns the driver's result. */
 typedef int (*StandInPoll)(void *user);
-int standinLaunchPolled(void *stream, StandInPoll poll, void *user);
+int standinLaunchPolled(void *stream, StandInPoll poll, void *user, void (*released)(void *user));
 /* Runs one command of each stream that has one and for which all before it is done, for stand-ins whose other processes wait for this one. */
 void standinStep(void);
 /* Lets simulated time pass, for stand-ins of libraries: inside a host function of the stream. */

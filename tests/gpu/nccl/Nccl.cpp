@@ -32,7 +32,7 @@ namespace {
 
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr int kNapsToALook = 200; ///< after which a rank looks whether the others still run
-constexpr auto kMeeting = std::chrono::seconds(60);
+constexpr auto kMeeting = std::chrono::seconds(60), kTimeOfGraphs = std::chrono::seconds(5);
 
 /// What the stand-in for libcuda offers.
 template <typename Function> Function driverFunction(const char *name) {
@@ -134,6 +134,7 @@ struct ncclComm {
   int naps = 0;
   std::atomic<int> error = ncclSuccess;
   std::atomic<bool> isAborted = false, isOver = false;
+  std::atomic<int> inUse = 0; ///< its work that a graph or a stream has
   std::map<void *, Range> registered;
   std::vector<std::unique_ptr<Work>> all;
   std::unique_ptr<FILE, int (*)(FILE *)> log{nullptr, fclose};
@@ -303,9 +304,29 @@ ncclResult_t submit(std::unique_ptr<Work> work, void *stream) {
     std::fflush(comm.log.get());
   }
   comm.all.push_back(std::move(work));
-  return launch && launch(stream, poll, comm.all.back().get()) == CUDA_SUCCESS
+  ++comm.inUse;
+  auto released = [](void *user) { --static_cast<Work *>(user)->comm->inUse; };
+  return launch && launch(stream, poll, comm.all.back().get(), released) == CUDA_SUCCESS
              ? ncclSuccess
              : refuse(ncclUnhandledCudaError, "the stream does not take it");
+}
+
+/// The library waits for all graphs that have its calls, also in an abort (src/init.cc, commDestroySync): without end, which here
+/// ends the process.
+void waitForGraphs(ncclComm &comm) {
+  static auto *step = driverFunction<decltype(&standinStep)>("standinStep");
+  const auto end = std::chrono::steady_clock::now() + kTimeOfGraphs;
+  while (comm.inUse > 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      std::fprintf(stderr,
+                   "stand-in for NCCL, rank %d: a communicator is given up, and %d of its calls "
+                   "are in graphs or streams\n",
+                   comm.rank, comm.inUse.load());
+      std::abort();
+    }
+    step();
+    std::this_thread::sleep_for(kNap);
+  }
 }
 
 struct Group {
@@ -383,6 +404,7 @@ ncclResult_t meet(ncclComm &comm) {
 }
 
 void leave(ncclComm_t comm) {
+  waitForGraphs(*comm);
   comm->isOver = true;
   if (comm->mover.joinable())
     comm->mover.join();
