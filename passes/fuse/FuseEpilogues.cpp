@@ -87,6 +87,16 @@ protected:
 
   Location bothLocations() { return builder.getFusedLoc({map.getLoc(), call->getLoc()}); }
 
+  /// The cast of `vector` to `type` that an earlier call has in front, if any: a recurrence reads one bias in every step.
+  Value castInFront(Value vector, RankedTensorType type) const {
+    for (Operation *user : vector.getUsers())
+      if (auto cast = dyn_cast<MapOp>(user);
+          cast && cast->hasAttr(kEpilogueAttr) && cast.getResult(0).getType() == type &&
+          phaseOf(cast) == phaseOf(call) && cast->isBeforeInBlock(call))
+        return cast.getResult(0);
+    return {};
+  }
+
   /// A vector in the element type of `type`, cast where it has another one.
   Value inTypeOf(Value vector, RankedTensorType type) {
     RankedTensorType own = tensorType(vector);
@@ -94,8 +104,10 @@ protected:
     if (own.getElementType() == element || !isFloat(vector) ||
         element.getIntOrFloatBitWidth() != 16)
       return vector;
-    auto cast = keep(MapOp::create(builder, vector.getLoc(),
-                                   TypeRange{RankedTensorType::get(own.getShape(), element)},
+    const auto narrowed = RankedTensorType::get(own.getShape(), element);
+    if (Value known = castInFront(vector, narrowed))
+      return known;
+    auto cast = keep(MapOp::create(builder, vector.getLoc(), TypeRange{narrowed},
                                    ValueRange{vector}, builder.getDenseI64ArrayAttr({})));
     cast->setAttr(kEpilogueAttr, builder.getUnitAttr());
     OpBuilder inside(builder.getContext());
