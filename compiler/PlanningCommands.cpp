@@ -7,6 +7,7 @@
 #include "compiler/ProgressLine.h"
 #include "compiler/Registration.h"
 #include "compiler/StepNotes.h"
+#include "passes/SmallLaunches.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/LongWork.h"
 
@@ -75,10 +76,17 @@ int frontier(FrontierRequest &request) {
       model.steps.at(askedVariant(context, options), Times::Asked);
   step->say();
   saveProblem(step->planner(), options);
+  std::shared_ptr<ModelStep> apart;
+  if (areLaunchesJoined(step->module())) {
+    StepVariant variant = step->variant;
+    variant.launchesApart = true;
+    apart = model.steps.exactly(variant, Times::Asked);
+  }
   const Interruptible interruptible;
   Frontier frontier =
-      findFrontier({step->planner(), step->costs, noteOf(step->leftWide, options)}, request.step,
-                   request.place.format == "html" ? KeepPlans::Yes : KeepPlans::No);
+      findFrontier({step->planner(), step->costs, noteOf(step->leftWide, options),
+                    apart ? &apart->planner() : nullptr},
+                   request.step, request.place.format == "html" ? KeepPlans::Yes : KeepPlans::No);
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
   endProgress();
   reportRefusals(step->planner().refusals(), std::nullopt);

@@ -39,15 +39,15 @@ double extraPercent(const Frontier &frontier, schedule::Cost time) {
 }
 
 Frontier findFrontier(const FrontierStep &step, double stepPercent, KeepPlans keep) {
-  BudgetPlanner &planner = step.planner;
   Frontier frontier;
   frontier.device = step.costs.device;
-  frontier.lowerBound = planner.lowerBound();
-  const Bytes full = planner.keepAll().arenaBytes;
-  const auto least = static_cast<double>(planner.keepAll().time);
-  auto add = [&](Bytes budget, const StepChoice &choice) {
+  frontier.lowerBound = step.planner.lowerBound();
+  const Bytes full = step.planner.keepAll().arenaBytes;
+  const auto least = static_cast<double>(step.planner.keepAll().time);
+  size_t ofOther = 0; // points of another planner, whose bounds are of another step
+  auto add = [&](BudgetPlanner &planner, Bytes budget, const StepChoice &choice) {
     schedule::Cost bound = planner.timeBound(budget);
-    if (!frontier.points.empty()) // what more memory does not allow, less does not either
+    if (frontier.points.size() > ofOther) // what more memory does not allow, less does not either
       bound = std::max(bound, frontier.points.back().bound);
     FrontierPoint point{
         budget, choice.arenaBytes, choice.livePeakBytes, choice.time, bound, choice.method, Plan()};
@@ -61,24 +61,33 @@ Frontier findFrontier(const FrontierStep &step, double stepPercent, KeepPlans ke
     frontier.points.push_back(std::move(point));
   };
   /// True where a plan fits.
-  auto addWithin = [&](Bytes budget) {
+  auto addWithin = [&](BudgetPlanner &planner, Bytes budget) {
     const std::optional<StepChoice> choice = planner.plan(budget);
     if (wasInterrupted() && !frontier.points.empty()) // what it gives is no answer
       return false;
     // An earlier budget may have given the same plan.
     if (choice &&
         (frontier.points.empty() || frontier.points.back().arenaBytes != choice->arenaBytes))
-      add(budget, *choice);
+      add(planner, budget, *choice);
     return choice.has_value();
   };
-  for (int i = 0; 100 - stepPercent * i > 0; ++i)
-    if (!addWithin(schedule::percentOf(full, 100 - stepPercent * i)))
-      break;
-  try {
-    if (!wasInterrupted())
-      addWithin(planner.smallest().arenaBytes);
-  } catch (const Interrupted &) {
-    acknowledgeInterruption();
+  int percents = 0; // steps below all of it
+  auto addAll = [&](BudgetPlanner &planner) {
+    for (; 100 - stepPercent * percents > 0; ++percents)
+      if (!addWithin(planner, schedule::percentOf(full, 100 - stepPercent * percents)))
+        break;
+    try {
+      if (!wasInterrupted())
+        addWithin(planner, planner.smallest().arenaBytes);
+    } catch (const Interrupted &) {
+      acknowledgeInterruption();
+    }
+  };
+  addAll(step.planner);
+  if (step.apart && !wasInterrupted()) {
+    frontier.lowerBound = std::min(frontier.lowerBound, step.apart->lowerBound());
+    ofOther = frontier.points.size();
+    addAll(*step.apart);
   }
   frontier.isPartial = wasInterrupted();
   dropDominated(frontier.points);

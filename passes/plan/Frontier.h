@@ -36,6 +36,8 @@ struct FrontierStep {
   BudgetPlanner &planner;
   const CostModel &costs;
   std::string note = {}; ///< of its plans; may be empty
+  /// Of the same step with launches apart that this one joins, which takes over where this one does not fit any more; null: none.
+  BudgetPlanner *apart = nullptr;
 };
 
 /// Plans at budgets `stepPercent` of the unconstrained arena apart, from 100 % down to the smallest arena
