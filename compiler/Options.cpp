@@ -280,6 +280,14 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
               "run a step as K batches of batch/K samples whose gradients are added up; auto: as "
               "many as take the least time within --memory-budget",
               [&](const std::string &text) { parseAccumulate(text, options); });
+  flags.value("data-on-device", "ROWS",
+              "keep the training samples on the device, in the arena, with room for ROWS of them: "
+              "each step reads its batch there; none: the host brings each batch",
+              [&](const std::string &text) {
+                options.dataRows = text == "none" ? 0
+                                                  : parseCount("data-on-device", text, 1,
+                                                               std::numeric_limits<int32_t>::max());
+              });
   flags.value(
       "devices", "N",
       "run a step on N devices together, each on a batch of its own, and add up their "
@@ -546,6 +554,21 @@ static void checkDevices(const CompileOptions &options) {
                             flag + " out");
 }
 
+/// Of samples that stay on the device: what does not go with them.
+static void checkDataRows(const CompileOptions &options) {
+  if (options.dataRows == 0)
+    return;
+  for (const auto &[isGiven, flag] :
+       {std::pair(options.emit == ProgramForm::SharedLibrary, "--emit=shared"),
+        std::pair(!options.shapes.empty(), "--shapes"),
+        std::pair(!options.inputGradients.empty(), "--input-gradients")})
+    if (isGiven)
+      throw Error::badInput(absl::StrCat(
+          "--data-on-device makes executables, which read a file of samples that are all of one "
+          "shape and change none of them; leave it or ",
+          flag, " out"));
+}
+
 void finishOptions(CompileOptions &options) {
   if (options.modelPath.empty())
     throw Error::badInput("no model given; expected a .onnx or .mlir file");
@@ -578,6 +601,7 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--input-gradients gives that of the samples of one batch, --accumulate "
                           "makes a step of several; give one of them");
   finishShapes(options);
+  checkDataRows(options);
   checkDevices(options);
   if (options.accumulate == kAny && !options.memoryBudget)
     throw Error::badInput("--accumulate=auto finds what fits --memory-budget; give one");

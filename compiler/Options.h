@@ -52,8 +52,9 @@ struct CompileOptions {
   LossSpec loss;
   OptimizerSpec optimizer = parseOptimizer("sgd");
   int64_t accumulate =
-      1;               ///< batches of a step; 0: as many as take the least time within the budget
-  int64_t devices = 1; ///< ranks that run a step together, each on `import.batch`
+      1;                ///< batches of a step; 0: as many as take the least time within the budget
+  int64_t dataRows = 0; ///< samples that stay on the device; 0: the host brings each batch
+  int64_t devices = 1;  ///< ranks that run a step together, each on `import.batch`
   bool inSegments = false;                ///< --checkpoint=sqrt; else as `recompute` says
   std::optional<Allowance> recompute;     ///< without a budget; absent: the usual one
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one

@@ -185,6 +185,8 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
     if (variant.precision == Precision::F16)
       manager.addPass(createJudgeFactorsPass(factorOptions(backend)));
   }
+  if (options.dataRows > 0)
+    manager.addPass(createKeepDataPass({.rows = options.dataRows}));
   StoreFrozenPassOptions frozen;
   frozen.types.assign(options.frozenTypes.begin(), options.frozenTypes.end());
   manager.addPass(createStoreFrozenPass(frozen));

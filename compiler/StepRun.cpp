@@ -56,7 +56,9 @@ public:
     for (int64_t batch = 0; batch < program().batchesPerStep; ++batch) {
       const size_t index = stepGraphIndex(program(), batch);
       for (const GraphInput &input : program().graphs[index].inputs)
-        if (input.role == InputRole::Data || input.role == InputRole::Target)
+        if (input.role == InputRole::Rows)
+          fillForMeasuring(executor->device(), input.place, input.place.shape.front());
+        else if (input.role == InputRole::Data || input.role == InputRole::Target)
           fillForMeasuring(executor->device(), input.place, indicesOf(input));
       profiles[index].beginStep();
       training->start({.step = done}, &profiles[index], batch);

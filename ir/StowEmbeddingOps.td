@@ -11,7 +11,7 @@ def Stow_EmbeddingOp : Stow_InferredOp<"embedding", [Stow_WalksRows, Stow_Full, 
   let description = [{
     `y[i...] = table[indices[i...]]`, where a row is everything behind dimension 0; the shape of y is
     that of the indices, then that of a row. An index below 0 counts from the end. An index outside
-    [-rows, rows) gives a row of NaN: nothing outside the table is read, and wrong data does not
+    [-rows, rows) gives a row of NaN (0 of integers, false): nothing outside the table is read, and wrong data does not
     train. The row `padding_index`, where given, is read like any other, and no gradient flows into it.
     C1: the table has rank 2 or more; C2: `padding_index` is a row of the table.
     ```mlir
@@ -19,9 +19,9 @@ def Stow_EmbeddingOp : Stow_InferredOp<"embedding", [Stow_WalksRows, Stow_Full, 
         : (tensor<50257x768xf32>, tensor<4x1024xi64>) -> tensor<4x1024x768xf32>
     ```
   }];
-  let arguments = (ins Stow_FloatTensor:$table, Stow_IntTensor:$indices,
+  let arguments = (ins Stow_Tensor:$table, Stow_IntTensor:$indices,
                        OptionalAttr<I64Attr>:$padding_index);
-  let results = (outs Stow_FloatTensor:$y);
+  let results = (outs Stow_Tensor:$y);
 }
 
 def Stow_EmbeddingGradOp : Stow_InferredOp<"embedding_grad",

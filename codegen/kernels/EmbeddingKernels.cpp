@@ -53,11 +53,12 @@ Value times(Lanes &lanes, Value a, int64_t factor) {
   return arith::MulIOp::create(lanes.getBuilder(), lanes.getLocation(), a, lanes.index(factor));
 }
 
-/// Elements of a table's row as y holds them, NaN where the index names none.
+/// Elements of a table's row as y holds them, NaN where the index names none, or 0 where there is no NaN.
 Value elementsOf(const RowIndex &index, const Buffer &table, Access access, const Buffer &y,
                  const Chunk &chunk) {
   Term element = chunk.term(chunk.load(table, access)).as(y.element);
-  Term none = element.constant(std::numeric_limits<double>::quiet_NaN());
+  Term none = element.isFloat() ? element.constant(std::numeric_limits<double>::quiet_NaN())
+                                : element.constantInt(0);
   return chunk.term(index.valid).choose(element, none).get();
 }
 

@@ -4,6 +4,7 @@
 #include "codegen/kernels/device/MapsTogether.h"
 #include "codegen/program/LibraryCommand.h"
 #include "ir/Joining.h"
+#include "ir/KeptSamples.h"
 #include "ir/StepGraphs.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowKernelOps.h"
@@ -130,6 +131,16 @@ FailureOr<uint64_t> appendQuantized(std::vector<char> &constants, ElementsAttr v
   return offset;
 }
 
+/// True for an op that reads the samples of a batch out of `value`, all of them.
+bool isBatchOf(Operation *op, Value value) {
+  const auto numbers =
+      op->getNumOperands() > 1 ? dyn_cast<BlockArgument>(op->getOperand(1)) : BlockArgument();
+  if (!numbers || op->getOperand(0) != value)
+    return false;
+  auto graph = dyn_cast<func::FuncOp>(numbers.getOwner()->getParentOp());
+  return graph && hasRows(graph, numbers.getArgNumber());
+}
+
 /// Rows of the smallest table that `value`, or a view of it, indexes; 0 when it indexes none.
 int64_t indexedRows(Value value) {
   int64_t least = 0;
@@ -137,7 +148,9 @@ int64_t indexedRows(Value value) {
     Operation *user = use.getOwner();
     int64_t rows = 0;
     // Operand 0 is the table itself, which may be data, too: the nodes of a graph.
-    if (auto embedding = dyn_cast<EmbeddingOp>(user); embedding && use.getOperandNumber() == 1)
+    if (isBatchOf(user, value))
+      rows = indexedRows(user->getResult(0));
+    else if (auto embedding = dyn_cast<EmbeddingOp>(user); embedding && use.getOperandNumber() == 1)
       rows = embedding.getTable().getType().getDimSize(0);
     else if (viewedOperand(user) == use.getOperandNumber())
       rows = indexedRows(user->getResult(0));
@@ -151,7 +164,7 @@ int64_t indexedRows(Value value) {
 void noteLabels(Value value, GraphInput &input) {
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
-    if (viewedOperand(user) == use.getOperandNumber()) {
+    if (viewedOperand(user) == use.getOperandNumber() || isBatchOf(user, value)) {
       noteLabels(user->getResult(0), input);
     } else if (use.getOperandNumber() != 1) {
       continue; // scores
@@ -245,7 +258,8 @@ private:
     unsigned index = argument.getArgNumber();
     const ArgumentKind kind = kindOfArgument(context.graph, index).value_or(ArgumentKind::Input);
     std::string name = context.graph.getArgAttrOfType<StringAttr>(index, kNameAttr).str();
-    if (inputRoleOf(kind) || !knownState.insert(name).second)
+    if (inputRoleOf(kind) || !samplesOf(context.graph, index).empty() ||
+        !knownState.insert(name).second)
       return success();
     StateTensor tensor;
     tensor.name = name;
@@ -470,14 +484,24 @@ private:
 std::vector<GraphInput> programInputs(func::FuncOp graph) {
   const llvm::DenseMap<Value, Bytes> offsets = arenaOffsets(graph);
   std::vector<GraphInput> inputs;
+  int64_t batch = 1; // of samples that are kept
   for (BlockArgument argument : graph.getArguments()) {
     const unsigned index = argument.getArgNumber();
     const ArgumentKind kind = kindOfArgument(graph, index).value_or(ArgumentKind::Input);
-    const std::optional<InputRole> role = inputRoleOf(kind);
+    const StringRef samples = samplesOf(graph, index);
+    std::optional<InputRole> role = inputRoleOf(kind);
+    if (!samples.empty())
+      role =
+          inputRoleOf(graph.getArgAttrOfType<ArgumentKindAttr>(index, kSamplesKindAttr).getValue());
     if (!role)
       continue;
-    GraphInput input = {graph.getArgAttrOfType<StringAttr>(index, kNameAttr).str(), *role,
-                        operandOf(argument.getType(), offsets.lookup(argument)),
+    if (hasRows(graph, index)) {
+      role = InputRole::Rows;
+      batch = cast<RankedTensorType>(argument.getType()).getDimSize(0);
+    }
+    GraphInput input = {samples.empty() ? graph.getArgAttrOfType<StringAttr>(index, kNameAttr).str()
+                                        : samples.str(),
+                        *role, operandOf(argument.getType(), offsets.lookup(argument)),
                         indexedRows(argument)};
     if (role == InputRole::Data)
       noteLabels(argument, input);
@@ -485,8 +509,13 @@ std::vector<GraphInput> programInputs(func::FuncOp graph) {
       input.padding = padding.getInt();
     if (auto next = graph.getArgAttrOfType<IntegerAttr>(index, kNextOffsetAttr))
       input.nextOffset = next.getInt();
+    if (!samples.empty())
+      input.keptRows = input.place.shape.front();
     inputs.push_back(std::move(input));
   }
+  for (GraphInput &input : inputs)
+    if (input.keptRows)
+      input.place.shape.front() = batch;
   return inputs;
 }
 

@@ -1,4 +1,5 @@
 // A graph's steps and buffers as the plan states them, and why each buffer takes memory.
+#include "ir/KeptSamples.h"
 #include "ir/StepGraphs.h"
 #include "ir/StowCollectiveOps.h"
 #include "ir/StowOffloadOps.h"
@@ -200,6 +201,8 @@ private:
   BufferKind kindOf(const Storage &storage) {
     Value first = storage.values.front();
     if (auto argument = dyn_cast<BlockArgument>(first)) {
+      if (!samplesOf(graph, argument.getArgNumber()).empty())
+        return BufferKind::DataSet;
       auto kind = kindOfArgument(graph, argument.getArgNumber());
       return kind ? bufferKindOf(*kind) : BufferKind::Input;
     }
@@ -302,6 +305,8 @@ private:
       return "kept from step to step" + quantizedAs(storage);
     case BufferKind::Accumulator:
       return "kept from batch to batch";
+    case BufferKind::DataSet:
+      return "filled before the first step, and read by row";
     case BufferKind::Input:
       return "filled before the step";
     case BufferKind::Output:

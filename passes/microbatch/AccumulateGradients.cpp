@@ -172,6 +172,7 @@ void registerMicrobatchPasses() {
   registerPass([] { return createSeparateDivisorPass(); });
   registerPass([] { return createAccumulateGradientsPass(); });
   registerPass([] { return createReduceOverRanksPass(); });
+  registerPass([] { return createKeepDataPass(); });
 }
 
 } // namespace stow

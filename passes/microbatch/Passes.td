@@ -120,4 +120,33 @@ def ReduceOverRanksPass : Pass<"stow-reduce-over-ranks", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def KeepDataPass : Pass<"stow-keep-data", "::mlir::ModuleOp"> {
+  let summary = "Keep all samples on the device, and read each batch out of them";
+  let description = [{
+    What: in the graphs of a step, every `input` and `target` that is read becomes state for `rows` samples, "<name>.samples", a
+    `statistic` that no model is saved of, with the name that it had as `stow.samples_of`. A further `input` with `stow.rows` has the
+    numbers of the samples that are the batch, and an op reads them: stow.embedding, or stow.take_along of samples that are one
+    number each. The host fills the state once and writes the numbers before each step. What is read is the bytes that a batch from the host has. `@eval` stays as it is.
+
+    Requires: the step form without layouts, all inputs and targets with one row for each sample of the batch.
+
+    Ensures: the step form.
+
+    Example:
+    ```mlir
+    func.func @train(%x: tensor<8x4xf32> {stow.kind = #stow.kind<input>}, ...) { ... %x ... }
+    // becomes, with rows=100
+    func.func @train(%x: tensor<100x4xf32> {stow.kind = #stow.kind<statistic>, stow.samples_of = "x", ...}, ...,
+                     %rows: tensor<8xi64> {stow.kind = #stow.kind<input>, stow.rows}) {
+      %0 = stow.embedding %x, %rows : (tensor<100x4xf32>, tensor<8xi64>) -> tensor<8x4xf32>
+      ... %0 ...
+    }
+    ```
+  }];
+  let options = [
+    Option<"rows", "rows", "int64_t", /*default=*/"1", "Samples that there is room for, a batch or more">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 #endif // STOW_MICROBATCH_PASSES_TD

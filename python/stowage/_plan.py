@@ -5,8 +5,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-KINDS = ["parameters", "frozen", "statistics", "optimizer", "accumulators", "fetched_weight", "fetched_optimizer", "gradients", "activations",
-         "workspace", "inputs", "outputs", "layout_padding", "padding"]  # fmt: skip
+KINDS = ["parameters", "frozen", "statistics", "optimizer", "accumulators", "fetched_weight", "fetched_optimizer", "data_set", "gradients",
+         "activations", "workspace", "inputs", "outputs", "layout_padding", "padding"]  # fmt: skip
 
 
 def format_bytes(size: int) -> str:

@@ -29,6 +29,7 @@ constexpr Words<BufferKind, kBufferKinds> kindNames = {{
     {BufferKind::Frozen, "frozen"},
     {BufferKind::FetchedWeight, "fetched_weight"},
     {BufferKind::FetchedOptimizer, "fetched_optimizer"},
+    {BufferKind::DataSet, "data_set"},
 }};
 
 constexpr Words<AliasKind, 3> aliasKindNames = {{
@@ -92,6 +93,8 @@ Bytes &partOf(Breakdown &breakdown, BufferKind kind) {
     return breakdown.fetchedWeights;
   case BufferKind::FetchedOptimizer:
     return breakdown.fetchedOptimizer;
+  case BufferKind::DataSet:
+    return breakdown.dataSet;
   case BufferKind::Workspace:
     break;
   }
@@ -138,7 +141,7 @@ const GraphPlan *findStepGraph(const Plan &plan) {
 bool isState(BufferKind kind) {
   return kind == BufferKind::Parameter || kind == BufferKind::Frozen ||
          kind == BufferKind::Statistic || kind == BufferKind::Optimizer ||
-         kind == BufferKind::Accumulator;
+         kind == BufferKind::Accumulator || kind == BufferKind::DataSet;
 }
 
 std::vector<const PlannedBuffer *> stateOutside(const Plan &plan, const GraphPlan &graph) {

@@ -38,9 +38,10 @@ enum class BufferKind : uint8_t {
   Frozen,           ///< weights that are not trained
   FetchedWeight,    ///< weights, frozen or trained, while they are here, whose place is slow memory
   FetchedOptimizer, ///< the optimizer's state likewise
+  DataSet,          ///< the samples of a run, of which a step reads its batch
 };
 
-inline constexpr size_t kBufferKinds = static_cast<size_t>(BufferKind::FetchedOptimizer) + 1;
+inline constexpr size_t kBufferKinds = static_cast<size_t>(BufferKind::DataSet) + 1;
 
 std::string_view nameOf(BufferKind kind); ///< "parameter", "optimizer", ...
 BufferKind parseBufferKind(std::string_view name);
@@ -231,6 +232,7 @@ struct Breakdown {
   Bytes accumulators = 0;                         ///< 0 where a step is one batch
   Bytes frozen = 0;                               ///< parameters that are not trained
   Bytes fetchedWeights = 0, fetchedOptimizer = 0; ///< 0 where no state lies in slow memory
+  Bytes dataSet = 0;                              ///< 0 where the host brings each batch
   Bytes layoutPadding = 0;                        ///< what layouts add to the elements
   Bytes padding = 0; ///< alignment and packing gaps: arenaBytes minus all others
 };

@@ -122,6 +122,8 @@ Json toJsonValue(const Breakdown &breakdown) {
     json["fetched_weight"] = breakdown.fetchedWeights;
   if (breakdown.fetchedOptimizer > 0)
     json["fetched_optimizer"] = breakdown.fetchedOptimizer;
+  if (breakdown.dataSet > 0)
+    json["data_set"] = breakdown.dataSet;
   json["gradients"] = breakdown.gradients;
   json["activations"] = breakdown.activations;
   json["workspace"] = breakdown.workspace;

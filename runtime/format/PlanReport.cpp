@@ -131,6 +131,7 @@ std::string renderSum(const Plan &plan) {
       {"+", "sums of gradients", parts.accumulators},
       {"+", "weights, fetched", parts.fetchedWeights},
       {"+", "optimizer, fetched", parts.fetchedOptimizer},
+      {"+", "data set", parts.dataSet},
       {"+", "gradients", parts.gradients},
       {"+", "activations", parts.activations},
       {"+", "workspace", parts.workspace},
@@ -139,8 +140,9 @@ std::string renderSum(const Plan &plan) {
       {"+", "padding", parts.padding},
       {"=", "arena", plan.arenaBytes},
   };
-  constexpr std::string_view seldom[] = {"frozen", "sums of gradients", "weights, fetched",
-                                         "optimizer, fetched", "layout padding"};
+  constexpr std::string_view seldom[] = {"frozen",           "sums of gradients",
+                                         "weights, fetched", "optimizer, fetched",
+                                         "data set",         "layout padding"};
   Table table({false, false, true, true, true});
   table.add({"", "at the peak", "bytes", "MiB", "share"});
   for (const auto &[sign, name, bytes] : rows) {

@@ -79,6 +79,7 @@ enum class InputRole : uint8_t {
   LearningRate, ///< f32 scalar
   Step,         ///< i64 scalar: optimizer step number, from 1
   Seed,         ///< i64 scalar: random counter base of this step, drives dropout
+  Rows,         ///< i64: numbers of the samples of the batch, of a data set that is kept
 };
 
 struct GraphInput {
@@ -93,6 +94,17 @@ struct GraphInput {
   std::optional<Bytes> nextOffset = {};
   /// Of labels that reach a loss in the model unchanged, though perhaps moved: the one that does not count.
   std::optional<int64_t> padding = {};
+  /// Where samples are kept on the device: the most there may be, at `place` one behind the other as its shape has them; Rows
+  /// say which are the batch.
+  std::optional<int64_t> keptRows = {};
+
+  /// All of it: of samples that are kept more than those of a batch.
+  Operand whole() const {
+    Operand all = place;
+    if (keptRows)
+      all.shape.front() = *keptRows;
+    return all;
+  }
 };
 
 struct GraphOutput {

@@ -18,12 +18,13 @@ constexpr int64_t formatVersion = 1;
 template <typename Enum, size_t count>
 using NameTable = std::array<std::pair<Enum, std::string_view>, count>;
 
-constexpr NameTable<InputRole, 5> roleNames = {{
+constexpr NameTable<InputRole, 6> roleNames = {{
     {InputRole::Data, "data"},
     {InputRole::Target, "target"},
     {InputRole::LearningRate, "learning_rate"},
     {InputRole::Step, "step"},
     {InputRole::Seed, "seed"},
+    {InputRole::Rows, "rows"},
 }};
 
 constexpr NameTable<Init::Kind, 4> initNames = {{
@@ -219,6 +220,8 @@ Json graphJson(const GraphProgram &graph) {
       item["padding"] = *input.padding;
     if (input.nextOffset)
       item["next_offset"] = *input.nextOffset;
+    if (input.keptRows)
+      item["kept_rows"] = *input.keptRows;
     json["inputs"].push_back(std::move(item));
   }
   json["outputs"] = Json::array();
@@ -253,6 +256,8 @@ GraphProgram graphFrom(const JsonNode &node) {
       graph.inputs.back().padding = item.integer("padding");
     if (item.has("next_offset"))
       graph.inputs.back().nextOffset = item.count("next_offset");
+    if (item.has("kept_rows"))
+      graph.inputs.back().keptRows = item.count("kept_rows");
   });
   node.forEach("outputs", [&](const JsonNode &item) {
     graph.outputs.push_back({item.text("name"), operandFrom(item.at("place"))});

@@ -17,10 +17,11 @@ namespace {
 /// Kinds as drawn: those of BufferKind and, last, activations that are recomputed.
 constexpr size_t drawnKinds = kBufferKinds + 1;
 constexpr auto letters =
-    std::to_array<char>({'P', 'S', 'O', 'I', 'L', 'A', 'G', 'W', 'U', 'F', 'f', 'o', 'a'});
+    std::to_array<char>({'P', 'S', 'O', 'I', 'L', 'A', 'G', 'W', 'U', 'F', 'f', 'o', 'D', 'a'});
 constexpr auto meanings = std::to_array<const char *>(
     {"parameter", "statistic", "optimizer", "input", "output", "activation", "gradient",
-     "workspace", "accumulator", "frozen", "weights, fetched", "optimizer, fetched", "recomputed"});
+     "workspace", "accumulator", "frozen", "weights, fetched", "optimizer, fetched", "data set",
+     "recomputed"});
 static_assert(letters.size() == drawnKinds && meanings.size() == drawnKinds);
 
 /// A stretch of addresses cut into rows.

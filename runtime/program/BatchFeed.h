@@ -20,6 +20,11 @@ public:
   /// Allocates nothing. Throws as Feeder::write and ShapeChoice::smallestFor.
   size_t write(Executor &executor, std::span<const int64_t> rows, int64_t inStep);
 
+  /// Brings all samples to the device where the program keeps them there. Throws as Feeder::write.
+  void keep(Executor &executor) {
+    lastFeeders.front().keep(executor);
+  } // all graphs of a step read the same
+
   /// What becomes of the rows of an epoch that fill no batch, and the shapes of the program, where there are several, on a line.
   std::string shapesText(int64_t rowCount) const;
 

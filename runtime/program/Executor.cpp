@@ -204,9 +204,25 @@ struct Executor::Impl {
                                    " devices, found ", elementCount(state.place.shape)));
   }
 
+  /// Samples that are kept lie one behind the other, a batch of them at least, and something says which are the batch.
+  void checkKept(const GraphProgram &graph, const GraphInput &input) const {
+    if (!input.keptRows)
+      return;
+    const auto rows = std::ranges::find(graph.inputs, InputRole::Rows, &GraphInput::role);
+    if (input.place.shape.empty() || !input.place.layout.isRowMajor() ||
+        *input.keptRows < input.place.shape.front() || rows == graph.inputs.end() ||
+        rows->place.dtype != DType::I64 || rows->place.shape != Shape{input.place.shape.front()})
+      throw Error::badInput(concat("input '", input.name, "' of graph '", graph.name(), "' keeps ",
+                                   *input.keptRows,
+                                   " samples: expected a batch of them or more, row-major, and "
+                                   "an input of role rows with the numbers of the batch's"));
+  }
+
   void checkGraph(const GraphProgram &graph) const {
     for (const GraphInput &input : graph.inputs)
-      checkPlace(input.place, device->arenaBytes(), "input '" + input.name + "'");
+      checkKept(graph, input);
+    for (const GraphInput &input : graph.inputs)
+      checkPlace(input.whole(), device->arenaBytes(), "input '" + input.name + "'");
     for (const GraphOutput &output : graph.outputs)
       checkPlace(output.place, device->arenaBytes(), "output '" + output.name + "'");
     for (const Command &command : graph.commands)

@@ -26,7 +26,7 @@ std::vector<Used> usedBeside(const Program &program, const GraphProgram &graph) 
     add(state.place, "state '" + state.name + "'");
   for (const GraphProgram &other : program.graphs)
     for (const GraphInput &input : other.inputs)
-      add(input.place, concat("input '", input.name, "' of graph '", other.name(), "'"));
+      add(input.whole(), concat("input '", input.name, "' of graph '", other.name(), "'"));
   for (const GraphOutput &output : graph.outputs)
     add(output.place, "output '" + output.name + "'");
   for (size_t i = *graph.nextFrom; i < graph.commands.size(); ++i) {

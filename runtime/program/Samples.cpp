@@ -293,6 +293,15 @@ void checkProbabilities(const Array &targets) {
   }
 }
 
+void requireRoom(const GraphProgram &graph, const Samples &samples, const std::string &path) {
+  for (const GraphInput &input : graph.inputs)
+    if (input.keptRows && samples.rowCount > *input.keptRows)
+      throw Error::badInput(concat(path, ": expected at most ", *input.keptRows,
+                                   " samples, as the program keeps on its device, found ",
+                                   samples.rowCount,
+                                   "; compile with --data-on-device=", samples.rowCount));
+}
+
 std::vector<int64_t> allRows(int64_t count) {
   std::vector<int64_t> rows(static_cast<size_t>(count));
   std::iota(rows.begin(), rows.end(), int64_t{0});
@@ -405,7 +414,10 @@ const char *RowReader::filling(int64_t row) {
 
 Feeder::Feeder(const GraphProgram &graph, const Samples &samples, NonFinite nonFinite,
                const Fitting *fitting)
-    : fillsRows(fitting && fitting->fillsRows) {
+    : sampleCount(samples.rowCount), fillsRows(fitting && fitting->fillsRows) {
+  for (const GraphInput &input : graph.inputs)
+    if (input.role == InputRole::Rows)
+      numbers = &input;
   for (const GraphInput *input : sampleInputs(graph)) {
     auto found = samples.byInput.find(input->name);
     if (found == samples.byInput.end())
@@ -419,6 +431,8 @@ Feeder::Feeder(const GraphProgram &graph, const Samples &samples, NonFinite nonF
 void Feeder::write(Executor &executor, std::span<const int64_t> rows) {
   const auto given = static_cast<int64_t>(rows.size());
   for (Channel &channel : channels) {
+    if (channel.input->keptRows)
+      continue;
     const Operand &place = channel.input->place;
     const int64_t rowElements = channel.reader.elements();
     channel.reader.follow();
@@ -433,6 +447,34 @@ void Feeder::write(Executor &executor, std::span<const int64_t> rows) {
                    : i < given     ? channel.reader.row(rows[i])
                                    : channel.reader.filling(rows[0]));
     upload.finish();
+  }
+  if (numbers) {
+    const int64_t count = numbers->place.shape.front();
+    if (count != given)
+      throw Error::badInput(concat("input '", numbers->name, "' takes the numbers of ", count,
+                                   " samples, a batch has ", given));
+    TensorUpload upload(executor.device(), numbers->place);
+    upload.store(0, count, rows.data());
+    upload.finish();
+  }
+}
+
+/// By as many as a batch has, for which the device has room on the way.
+void Feeder::keep(Executor &executor) {
+  for (Channel &channel : channels) {
+    if (!channel.input->keptRows)
+      continue;
+    const Operand &place = channel.input->place;
+    const int64_t elements = channel.reader.elements();
+    for (int64_t first = 0; first < sampleCount; first += place.shape.front()) {
+      Operand part = place;
+      part.offset += first * elements * sizeOf(place.dtype);
+      part.shape.front() = std::min(place.shape.front(), sampleCount - first);
+      TensorUpload upload(executor.device(), part);
+      for (int64_t i = 0; i < part.shape.front(); ++i)
+        upload.store(i * elements, (i + 1) * elements, channel.reader.row(first + i));
+      upload.finish();
+    }
   }
 }
 

@@ -61,6 +61,9 @@ void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex);
 /// Throws Error(BadInput) naming the first row that holds a number below 0 or none.
 void checkProbabilities(const Array &targets);
 
+/// Where `graph` keeps samples on the device: throws Error(BadInput) naming `path` when there are more than it has room for.
+void requireRoom(const GraphProgram &graph, const Samples &samples, const std::string &path);
+
 /// 0, 1, ..., count - 1.
 std::vector<int64_t> allRows(int64_t count);
 
@@ -126,6 +129,10 @@ public:
   /// content of the inputs is undefined then.
   void write(Executor &executor, std::span<const int64_t> rows);
 
+  /// Brings all samples to inputs that keep them, where there are some: write() then brings the numbers of a batch's there. Throws
+  /// as that does.
+  void keep(Executor &executor);
+
 private:
   struct Channel {
     const GraphInput *input;
@@ -134,6 +141,8 @@ private:
   };
 
   std::vector<Channel> channels;
+  const GraphInput *numbers = nullptr; ///< of the samples; null where none are kept
+  int64_t sampleCount;
   bool fillsRows;
 };
 

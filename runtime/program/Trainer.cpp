@@ -88,6 +88,21 @@ std::string skippedStep(int64_t step, const LossScaleState &scale) {
                 static_cast<int64_t>(scale.scale));
 }
 
+/// Where the samples are, if not with the host.
+std::string describeKept(const GraphProgram &graph) {
+  Bytes bytes = 0;
+  int64_t rows = 0;
+  for (const GraphInput &input : graph.inputs)
+    if (const Operand all = input.whole(); input.keptRows) {
+      rows = *input.keptRows;
+      bytes += storedBytes(all.layout, all.shape, all.dtype);
+    }
+  if (rows == 0)
+    return "";
+  return concat("the samples stay on the device, in ", formatBytesExact(bytes),
+                " of the arena, with room for ", groupDigits(rows));
+}
+
 /// What a run is to be, in words; its plan is that of the program.
 void announce(const Program &program, const RunState &state, size_t validationRows, size_t testRows,
               const RankGroup &team, const BatchFeed &feeds, Executor &executor) {
@@ -112,6 +127,8 @@ void announce(const Program &program, const RunState &state, size_t validationRo
                    formatBytesExact(program.plan.arenaBytes)));
   if (const std::string counts = describe(program.plan.tensors); !counts.empty())
     printLine(counts);
+  if (const std::string kept = describeKept(program.graphs[stepGraphIndex(program)]); !kept.empty())
+    printLine(kept);
   announceDevice(program.plan, executor.device());
   if (state.step > 0)
     printLine(concat("resumed after step ", state.step, " of ", rate.totalSteps));
@@ -258,6 +275,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   else
     executor->initializeState(state.seed);
 
+  feeds->keep(*executor);
   team.compareState(*executor);
   step.emplace(*executor);
   if (const std::optional<LossScaleState> scale = step->lossScale())
@@ -288,6 +306,7 @@ void TrainingRun::loadData() {
   if (team.speaks())
     warnOfUnreadArrays(dataFile, graphOf(0), options.keys);
   checkTargets(program, samples);
+  requireRoom(graphOf(0), samples, dataFile.path());
   // --validation-split=0 says that nothing is to be evaluated.
   if (options.validationSplit != 0.0)
     testSamples = loadSamples(dataFile, graphOf(0), Split::Test, options.keys, fit());

@@ -51,7 +51,8 @@ TrainingStep::StepGraph TrainingStep::describe(const Program &program, size_t in
   StepGraph found;
   found.index = index;
   for (const GraphInput &input : graph.inputs)
-    if (input.role != InputRole::Data && input.role != InputRole::Target)
+    if (input.role == InputRole::LearningRate || input.role == InputRole::Step ||
+        input.role == InputRole::Seed)
       found.scalars.push_back({input.role, requireScalar(input.place, input.name)});
   auto output = std::ranges::find(graph.outputs, "loss", &GraphOutput::name);
   if (output == graph.outputs.end())

@@ -62,6 +62,8 @@ std::string groupOf(const PlannedBuffer &buffer) {
     return "optimizer state fetched from slow memory, or on its way back";
   case BufferKind::Accumulator:
     return "sums of gradients over the batches of a step";
+  case BufferKind::DataSet:
+    return "the samples of the run";
   case BufferKind::Statistic:
     return "running statistics and constants";
   case BufferKind::Input:
@@ -94,7 +96,8 @@ const std::vector<PlannedCopy> &copiesOf(const GraphPlan &graph) {
 std::string causeOf(const GraphPlan &graph, const BufferUse &use, const PlannedBuffer &buffer,
                     int64_t step) {
   if (buffer.kind == BufferKind::Parameter || buffer.kind == BufferKind::Frozen ||
-      buffer.kind == BufferKind::Optimizer || buffer.kind == BufferKind::Statistic)
+      buffer.kind == BufferKind::Optimizer || buffer.kind == BufferKind::Statistic ||
+      buffer.kind == BufferKind::DataSet)
     return "kept from step to step";
   if (buffer.kind == BufferKind::Accumulator)
     return "kept from batch to batch";

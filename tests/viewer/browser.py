@@ -87,7 +87,7 @@ def check_against_plan(page: Page, plan: dict) -> None:
 
 
 PARTS = {"parameters": "parameters", "frozen weights": "frozen", "weights, fetched": "fetched_weight",
-         "optimizer, fetched": "fetched_optimizer", "statistics": "statistics", "optimizer": "optimizer", "sums of gradients": "accumulators",
+         "optimizer, fetched": "fetched_optimizer", "data set": "data_set", "statistics": "statistics", "optimizer": "optimizer", "sums of gradients": "accumulators",
          "gradients": "gradients", "activations": "activations", "workspace of library calls": "workspace", "inputs": "inputs",
          "outputs": "outputs", "padding of layouts": "layout_padding", "alignment and gaps": "padding"}
 

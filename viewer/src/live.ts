@@ -15,7 +15,7 @@ const TAIL = 12; ///< characters of a name that are always shown
 
 /// Kinds as the map of `--format=text` has them: names need the room.
 const LETTERS: Record<string, string> = { parameter: "P", statistic: "S", optimizer: "O", accumulator: "U", input: "I", output: "L",
-  activation: "A", gradient: "G", workspace: "W", frozen: "F", fetched_weight: "f", fetched_optimizer: "o" };
+  activation: "A", gradient: "G", workspace: "W", frozen: "F", fetched_weight: "f", fetched_optimizer: "o", data_set: "D" };
 
 export class LiveTable {
   private column: Column = "size";

@@ -18,7 +18,7 @@ const LISTED = 5;
 const PARTS: [string, string, string][] = [
   ["parameters", "parameters", "parameter"], ["frozen", "frozen weights", "frozen"], ["statistics", "statistics", "statistic"],
   ["optimizer", "optimizer", "optimizer"],
-  ["fetched_weight", "weights, fetched", "fetched_weight"], ["fetched_optimizer", "optimizer, fetched", "fetched_optimizer"],
+  ["fetched_weight", "weights, fetched", "fetched_weight"], ["fetched_optimizer", "optimizer, fetched", "fetched_optimizer"], ["data_set", "data set", "data_set"],
   ["accumulators", "sums of gradients", "accumulator"], ["gradients", "gradients", "gradient"],
   ["activations", "activations", "activation"], ["workspace", "workspace of library calls", "workspace"],
   ["inputs", "inputs", "input"], ["outputs", "outputs", "output"],
