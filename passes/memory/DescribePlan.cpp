@@ -33,8 +33,10 @@ static Bytes outsideOfPlan(ModuleOp module) {
   for (auto graph : module.getOps<func::FuncOp>())
     if (graph == stepGraph(module))
       for (BlockArgument argument : graph.getArguments())
-        if (isa_and_nonnull<ElementsAttr>(graph.getArgAttr(argument.getArgNumber(), kInitAttr)))
-          initialValues += storedBytesOf(argument.getType());
+        if (isa_and_nonnull<ElementsAttr>(graph.getArgAttr(argument.getArgNumber(), kInitAttr))) {
+          const RankedTensorType away = slowStateOf(argument); // which the executable has as well
+          initialValues += storedBytesOf(away ? Type(away) : argument.getType());
+        }
   return bytesAttr(module, kOutsidePerCallAttr) * calls + initialValues +
          bytesAttr(module, kLibraryHeapAttr);
 }

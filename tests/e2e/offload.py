@@ -260,6 +260,19 @@ def check_parameters(name: str, args: argparse.Namespace, *how: str, batch: int 
     print(f"{name}: {least} bytes by what lies in slow memory, the same bits")
 
 
+def check_outside(args: argparse.Namespace) -> None:
+    """The executable has the first values of weights that lie in slow memory as well, beside the arena."""
+    model, written, parameters = args.work / "mlp_wide-16.onnx", args.work / "outside.json", 4 * 333834
+    run(args.stowage, "plan", model, "--threads=1", "--target-cpu=x86-64-v3", "--optimizer=adamw:lr=1e-3", "--memory-budget=4MiB", f"--offload={args.work}",
+        COPIES, "--offload-state=parameters", "--format=json", "-o", written)  # fmt: skip
+    plan = json.loads(written.read_text())
+    sent = {copy["name"]: copy["bytes"] for copy in plan["graphs"][0]["copies"]["each"] if copy["direction"] == "out"}
+    check({"0.weight", "2.weight", "4.weight"} == sent.keys(), f"weights alone travel: {sent}")
+    sums = 8 * ((sum(sent.values()) >> 20) + len(sent))  # a checksum for each piece of a MiB
+    rest = (plan["outside_arena_bytes"] - parameters) % (32 << 10)  # less the process, its calls and the lanes
+    check(rest == sums, f"{plan['outside_arena_bytes']} bytes outside the arena: {parameters} of weights leave {rest}, and {sums} are checksums")
+
+
 def check_words(args: argparse.Namespace) -> None:
     """With bandwidth and capacity stated there need be no folder."""
     model, flags = args.work / "mlp_wide.onnx", ["--threads=1", "--target-cpu=x86-64-v3"]
@@ -418,6 +431,7 @@ def main() -> None:
         check_frozen("char_gpt", "bf16", "all", args)
         check_frozen("digits_cnn", "f32", "frozen", args)
     check_parameters("mlp_wide", args)
+    check_outside(args)
     if not args.quick:
         check_parameters("mlp_wide", args, "--accumulate=2")
         check_parameters("char_gpt", args, "--clip-norm=0.5")
