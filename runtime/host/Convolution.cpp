@@ -1,7 +1,6 @@
 // Convolution of any spatial rank, dense, grouped and depthwise, and its two gradients.
 //
-// Only the direct algorithm is asked for: Winograd weights have formats of their own and other
-// rounding. Weights are seen as [g, O/g, I/g, spatial] when groups > 1; row-major weights of shape
+// Weights are seen as [g, O/g, I/g, spatial] when groups > 1; row-major weights of shape
 // [O, I/g, spatial] are the same bytes and need no reorder.
 #include "runtime/host/ConvolutionGeometry.h"
 #include "runtime/host/GradWeightParts.h"
@@ -98,19 +97,18 @@ bool isPointwise(const Shape &weights, const Geometry &g) {
          std::ranges::all_of(g.padEnd, isZero);
 }
 
-constexpr auto direct = dnnl::algorithm::convolution_direct;
+WindowDims windowsOf(const Geometry &g) { return {g.strides, g.dilates, g.padBegin, g.padEnd}; }
 
 /// The hint that backward descriptors want: any forward convolution of the same geometry. It has one
 /// type throughout, that of the gradient it is given: results of bf16 gradients may be f32.
 dnnl::convolution_forward::primitive_desc forwardHint(const Call &call, const Geometry &g,
-                                                      dnnl::memory::desc src,
-                                                      dnnl::memory::desc weights,
+                                                      const dnnl::memory::desc &src,
+                                                      const dnnl::memory::desc &weights,
                                                       const dnnl::memory::desc &dst) {
-  src.data.data_type = weights.data.data_type = dst.data.data_type;
   return call.choose([&] {
-    dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, direct, src, weights,
-                                         dst, g.strides, g.dilates, g.padBegin, g.padEnd);
-    return dnnl::convolution_forward::primitive_desc(desc, callAttributes(), cpuEngine());
+    const auto type = elementType(dst);
+    return describeConvolution(withElements(src, type), withElements(weights, type), nullptr, dst,
+                               windowsOf(g));
   });
 }
 
@@ -131,13 +129,7 @@ Preparation prepareConvolution(const Command &command, const std::vector<bool> &
   if (hasBias)
     bias = call.vector(2, DNNL_ARG_BIAS, call.shape(1)[0], call.operand(2).dtype);
   auto chosen = call.choose([&] {
-    using Forward = dnnl::convolution_forward;
-    auto kind = dnnl::prop_kind::forward_training;
-    Forward::desc desc = bias ? Forward::desc(kind, direct, src, weights, bias->desc, dst,
-                                              g.strides, g.dilates, g.padBegin, g.padEnd)
-                              : Forward::desc(kind, direct, src, weights, dst, g.strides, g.dilates,
-                                              g.padBegin, g.padEnd);
-    return Forward::primitive_desc(desc, callAttributes(), cpuEngine());
+    return describeConvolution(src, weights, bias ? &bias->desc : nullptr, dst, windowsOf(g));
   });
   Preparation result{chosen,
                      {call.argument(0, DNNL_ARG_SRC, src, chosen.src_desc()),
@@ -155,12 +147,8 @@ Preparation prepareConvolutionGradInput(const Command &command,
   dnnl::memory::desc diffDst = call.desc(0), weights = weightsDesc(call, 1, g.groups),
                      diffSrc = call.desc(2);
   auto hint = forwardHint(call, g, diffSrc, weights, diffDst);
-  auto chosen = call.choose([&] {
-    using Backward = dnnl::convolution_backward_data;
-    Backward::desc desc(direct, diffSrc, weights, diffDst, g.strides, g.dilates, g.padBegin,
-                        g.padEnd);
-    return Backward::primitive_desc(desc, callAttributes(), cpuEngine(), hint);
-  });
+  auto chosen =
+      call.choose([&] { return describeGradInput(diffSrc, weights, diffDst, windowsOf(g), hint); });
   return {chosen,
           {call.argument(0, DNNL_ARG_DIFF_DST, diffDst, chosen.diff_dst_desc()),
            call.argument(1, DNNL_ARG_WEIGHTS, weights, chosen.weights_desc(), g.groups),
@@ -173,19 +161,15 @@ Preparation prepareConvolutionGradWeight(const Command &command,
   Geometry g = convolutionGeometry(call, 0, 2, 1);
   dnnl::memory::desc src = call.desc(0), diffDst = call.desc(1),
                      diffWeights = weightsDesc(call, 2, g.groups);
-  using Backward = dnnl::convolution_backward_weights;
   auto make = [&](const dnnl::memory::desc &x, const dnnl::memory::desc &dy,
                   const dnnl::memory::desc &dw) {
     auto hint = forwardHint(call, g, x, dw, dy);
-    auto made = call.choose([&] {
-      Backward::desc desc(direct, x, dw, dy, g.strides, g.dilates, g.padBegin, g.padEnd);
-      Backward::primitive_desc first(desc, callAttributes(), cpuEngine(), hint);
-      while (overrunsScratch(first.impl_info_str(), call.shape(0)[1] / g.groups, g) &&
-             first.next_impl())
-        ;
-      return first;
-    });
-    if (overrunsScratch(made.impl_info_str(), call.shape(0)[1] / g.groups, g))
+    auto overruns = [&](const char *implementation) {
+      return overrunsScratch(implementation, call.shape(0)[1] / g.groups, g);
+    };
+    auto made =
+        call.choose([&] { return describeGradWeight(x, dw, dy, windowsOf(g), hint, overruns); });
+    if (overruns(made.impl_info_str()))
       call.fail("no implementation of the library works within its scratch");
     return made;
   };

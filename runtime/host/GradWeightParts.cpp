@@ -19,58 +19,49 @@ constexpr int64_t imagesByGradients = 8;
 
 constexpr Bytes alignment = 64;
 
-int64_t elementsOf(const Desc &desc) {
-  int64_t elements = 1;
-  for (int i = 0; i < desc.data.ndims; ++i)
-    elements *= desc.data.dims[i];
-  return elements;
-}
-
-int64_t pixelsOf(const Desc &images) { return elementsOf(images) / images.data.dims[1]; }
+int64_t pixelsOf(const Shape &dims) { return elementCount(dims) / dims[1]; }
 
 /// True where all channels of a pixel lie together, the pixels one after the other.
-bool isChannelsLast(const Desc &images) {
-  const dnnl_blocking_desc_t &blocking = images.data.format_desc.blocking;
-  const dnnl_dims_t &dims = images.data.dims;
+bool isChannelsLast(const DescFields &images) {
   int64_t stride = 1;
-  auto isNext = [&](int dimension) {
-    const bool lies = dims[dimension] == 1 || blocking.strides[dimension] == stride;
-    stride *= dims[dimension];
+  auto isNext = [&](size_t dimension) {
+    const bool lies = images.dims[dimension] == 1 || images.strides[dimension] == stride;
+    stride *= images.dims[dimension];
     return lies;
   };
-  bool lie = blocking.inner_nblks == 0 && isNext(1);
-  for (int i = images.data.ndims - 1; i > 1; --i)
+  bool lie = images.blocks.empty() && isNext(1);
+  for (size_t i = images.dims.size() - 1; i > 1; --i)
     lie = lie && isNext(i);
   return lie && isNext(0);
 }
 
 /// True where images lie one after the other.
-bool isImageOutermost(const Desc &images) {
-  const dnnl_blocking_desc_t &blocking = images.data.format_desc.blocking;
-  for (int i = 0; i < blocking.inner_nblks; ++i)
-    if (blocking.inner_idxs[i] == 0)
+bool isImageOutermost(const DescFields &images) {
+  for (const auto &[dimension, size] : images.blocks)
+    if (dimension == 0)
       return false;
-  for (int i = 1; i < images.data.ndims; ++i)
-    if (images.data.dims[i] != 1 && blocking.strides[i] > blocking.strides[0])
+  for (size_t i = 1; i < images.dims.size(); ++i)
+    if (images.dims[i] != 1 && images.strides[i] > images.strides[0])
       return false;
   return true;
 }
 
 /// `count` images, or pixels as one image of one row, from `first` on.
-Parts::View viewOf(const Desc &images, int64_t first, int64_t count, bool isPixels) {
+Parts::View viewOf(const DescFields &images, int64_t first, int64_t count, bool isPixels) {
+  constexpr auto f32 = dnnl::memory::data_type::f32;
   if (isPixels) {
-    const int64_t channels = images.data.dims[1];
-    dnnl::memory::dims dims(images.data.ndims, 1), strides(images.data.ndims, channels * count);
+    const int64_t channels = images.dims[1];
+    dnnl::memory::dims dims(images.dims.size(), 1), strides(images.dims.size(), channels * count);
     dims[1] = channels;
     dims.back() = count;
     strides[1] = 1;
     strides.back() = channels;
-    return {Desc(dims, dnnl::memory::data_type::f32, strides),
-            first * channels * Bytes{sizeof(float)}};
+    return {Desc(dims, f32, strides), first * channels * Bytes{sizeof(float)}};
   }
-  Desc desc = images;
-  desc.data.dims[0] = desc.data.padded_dims[0] = count;
-  return {desc, first * images.data.format_desc.blocking.strides[0] * Bytes{sizeof(float)}};
+  dnnl::memory::dims dims = images.dims;
+  dims[0] = count;
+  return {blockedDesc(f32, dims, images.strides, images.blocks),
+          first * images.strides[0] * Bytes{sizeof(float)}};
 }
 
 /// A weight gradient that is looked at for some numbers of threads.
@@ -78,8 +69,10 @@ class Gradient {
 public:
   Gradient(const Preparation &whole, int64_t groups, bool isPointwise, const GradWeightMaker &make)
       : src(whole.arguments[0].desc), diffDst(whole.arguments[1].desc),
-        diffWeights(whole.arguments[2].desc), groups(groups), make(make),
-        isPixels(isPointwise && isChannelsLast(src) && isChannelsLast(diffDst)), alone(with(1)) {}
+        diffWeights(whole.arguments[2].desc), images(fieldsOf(src)), gradients(fieldsOf(diffDst)),
+        groups(groups), make(make),
+        isPixels(isPointwise && isChannelsLast(images) && isChannelsLast(gradients)),
+        alone(with(1)) {}
 
   dnnl::primitive_desc_base with(int64_t threads) const {
     const ThreadScope scope(threads);
@@ -102,10 +95,10 @@ public:
 
   /// Parts that the images have, and that are worth it.
   int64_t partCount() const {
-    if (!isPixels && !(isImageOutermost(src) && isImageOutermost(diffDst)))
+    if (!isPixels && !(isImageOutermost(images) && isImageOutermost(gradients)))
       return 1;
     const auto gradient = static_cast<Bytes>(diffWeights.get_size());
-    const int64_t work = elementsOf(diffWeights) * pixelsOf(diffDst);
+    const int64_t work = elementCount(dimsOf(diffWeights)) * pixelsOf(gradients.dims);
     return std::min(
         {mostParts, units(), work / leastWork,
          static_cast<Bytes>(src.get_size() + diffDst.get_size()) / (imagesByGradients * gradient)});
@@ -125,8 +118,8 @@ public:
     for (int64_t i = 0; i < count; ++i) {
       const int64_t first = units() * i / count, size = units() * (i + 1) / count - first;
       Parts::Part part{0,
-                       {viewOf(src, first, size, isPixels),
-                        viewOf(diffDst, first, size, isPixels),
+                       {viewOf(images, first, size, isPixels),
+                        viewOf(gradients, first, size, isPixels),
                         {diffWeights, i == 0 ? 0 : place(gradient), i != 0}}};
       part.kind = static_cast<size_t>(std::ranges::find(sizes, size) - sizes.begin());
       if (part.kind == sizes.size()) {
@@ -141,9 +134,10 @@ public:
   }
 
 private:
-  int64_t units() const { return isPixels ? pixelsOf(src) : src.data.dims[0]; }
+  int64_t units() const { return isPixels ? pixelsOf(images.dims) : images.dims[0]; }
 
   const Desc &src, &diffDst, &diffWeights;
+  DescFields images, gradients;
   int64_t groups;
   const GradWeightMaker &make;
   bool isPixels;
@@ -156,7 +150,7 @@ public:
 
 void keepSums(Preparation &whole, int64_t groups, bool isPointwise, const GradWeightMaker &make) {
   const bool areFloats = std::ranges::all_of(whole.arguments, [](const Argument &argument) {
-    return argument.desc.data.data_type == dnnl_f32;
+    return elementType(argument.desc) == dnnl::memory::data_type::f32;
   });
   if (supportsBf16() || !areFloats)
     return;

@@ -20,7 +20,7 @@ namespace {
 
 /// `desc` with its last two dimensions exchanged; its own inverse.
 dnnl::memory::desc swapLastTwo(const dnnl::memory::desc &desc) {
-  std::vector<int> permutation(desc.data.ndims);
+  std::vector<int> permutation(dimsOf(desc).size());
   std::iota(permutation.begin(), permutation.end(), 0);
   std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
   return desc.permute_axes(permutation);
@@ -140,10 +140,7 @@ Preparation prepareProduct(const Command &command, const std::vector<bool> &anyL
     bias->desc = descOf(call.operand(2).dtype, dims, {});
   }
   auto chosen = call.choose([&] {
-    using MatMul = dnnl::matmul;
-    MatMul::desc desc = bias ? MatMul::desc(a.desc, b.desc, bias->desc, dst.desc)
-                             : MatMul::desc(a.desc, b.desc, dst.desc);
-    return MatMul::primitive_desc(desc, attributes, cpuEngine());
+    return describeProduct(a.desc, b.desc, bias ? &bias->desc : nullptr, dst.desc, attributes);
   });
   Preparation result{chosen,
                      {argumentOf(call, a, DNNL_ARG_SRC, chosen.src_desc()),

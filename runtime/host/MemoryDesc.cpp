@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/host/Descriptors.h"
 
 #include <algorithm>
 #include <numeric>
@@ -52,25 +53,10 @@ dnnl::memory::desc descOf(DType type, const Shape &shape, const Layout &layout) 
   requireRank(dims.size());
   if (layout.blocks.size() > DNNL_MAX_NDIMS)
     throw Error::badInput("layout \"" + formatLayout(layout) + "\" has too many blocks");
-  std::vector<int64_t> strides = outerStrides(layout, shape);
-  dnnl_memory_desc_t md{};
-  md.ndims = static_cast<int>(dims.size());
-  md.data_type = dnnl::memory::convert_to_c(requireDataType(type));
-  md.format_kind = dnnl_blocked;
-  dnnl_blocking_desc_t &blocking = md.format_desc.blocking;
-  std::vector<int64_t> blockOf(dims.size(), 1);
-  blocking.inner_nblks = static_cast<int>(layout.blocks.size());
-  for (size_t i = 0; i < layout.blocks.size(); ++i) {
-    blocking.inner_blks[i] = layout.blocks[i].size;
-    blocking.inner_idxs[i] = layout.blocks[i].dim;
-    blockOf[layout.blocks[i].dim] *= layout.blocks[i].size;
-  }
-  for (size_t i = 0; i < dims.size(); ++i) {
-    md.dims[i] = dims[i];
-    md.padded_dims[i] = alignUp(dims[i], blockOf[i]);
-    blocking.strides[i] = strides[i];
-  }
-  return dnnl::memory::desc(md);
+  std::vector<std::pair<int64_t, int64_t>> blocks;
+  for (const Layout::Block &block : layout.blocks)
+    blocks.emplace_back(block.dim, block.size);
+  return blockedDesc(requireDataType(type), dims, outerStrides(layout, shape), blocks);
 }
 
 dnnl::memory::desc anyDesc(DType type, const Shape &dims) {
@@ -78,51 +64,47 @@ dnnl::memory::desc anyDesc(DType type, const Shape &dims) {
   return {dims, requireDataType(type), dnnl::memory::format_tag::any};
 }
 
-Shape dimsOf(const dnnl::memory::desc &desc) {
-  return Shape(desc.data.dims, desc.data.dims + desc.data.ndims);
-}
+Shape dimsOf(const dnnl::memory::desc &desc) { return fieldsOf(desc).dims; }
 
 std::optional<Layout> layoutOf(const dnnl::memory::desc &desc, int64_t groups) {
-  const dnnl_memory_desc_t &md = desc.data;
-  if (md.format_kind != dnnl_blocked || md.offset0 != 0 ||
-      md.extra.flags != dnnl_memory_extra_flag_none)
+  const DescFields fields = fieldsOf(desc);
+  if (!fields.isPlaced)
     return std::nullopt;
-  const dnnl_blocking_desc_t &blocking = md.format_desc.blocking;
-  size_t rank = static_cast<size_t>(md.ndims);
+  const size_t rank = fields.dims.size();
   Layout layout;
   layout.groups = groups;
   std::vector<int64_t> blockOf(rank, 1);
-  for (int i = 0; i < blocking.inner_nblks; ++i) {
-    layout.blocks.push_back({blocking.inner_idxs[i], blocking.inner_blks[i]});
-    blockOf[blocking.inner_idxs[i]] *= blocking.inner_blks[i];
+  for (const auto &[dimension, size] : fields.blocks) {
+    layout.blocks.push_back({dimension, size});
+    blockOf[dimension] *= size;
   }
   std::vector<int64_t> outerCount(rank);
   for (size_t i = 0; i < rank; ++i) {
-    if (md.padded_offsets[i] != 0 || md.padded_dims[i] != alignUp(md.dims[i], blockOf[i]))
+    if (fields.paddedDims[i] != alignUp(fields.dims[i], blockOf[i]))
       return std::nullopt;
-    outerCount[i] = md.padded_dims[i] / blockOf[i];
+    outerCount[i] = fields.paddedDims[i] / blockOf[i];
   }
   // Outermost first. A dimension counted once shares its stride with the next one outside, so among
   // equal strides the longer dimension is the outer one.
   layout.order.resize(rank);
   std::iota(layout.order.begin(), layout.order.end(), 0);
   std::ranges::sort(layout.order, [&](int64_t a, int64_t b) {
-    if (blocking.strides[a] != blocking.strides[b])
-      return blocking.strides[a] > blocking.strides[b];
+    if (fields.strides[a] != fields.strides[b])
+      return fields.strides[a] > fields.strides[b];
     if (outerCount[a] != outerCount[b])
       return outerCount[a] > outerCount[b];
     return a < b;
   });
   if (layout.isRowMajor())
     layout.order.clear();
-  Shape shape = dimsOf(desc);
+  Shape shape = fields.dims;
   if (groups > 1) {
     shape.erase(shape.begin());
     shape[0] *= groups;
   }
   std::vector<int64_t> strides = outerStrides(layout, shape);
   for (size_t i = 0; i < rank; ++i)
-    if (outerCount[i] > 1 && strides[i] != blocking.strides[i])
+    if (outerCount[i] > 1 && strides[i] != fields.strides[i])
       return std::nullopt;
   return layout;
 }

@@ -11,7 +11,6 @@ namespace {
 
 using Flags = dnnl::normalization_flags;
 using BatchNorm = dnnl::batch_normalization_forward;
-using BatchNormGrad = dnnl::batch_normalization_backward;
 
 const Flags scaleShift = Flags::use_scale | Flags::use_shift;
 
@@ -36,8 +35,7 @@ int64_t channelsOf(const Call &call, size_t index) {
 BatchNorm::primitive_desc batchNormForward(const Call &call, dnnl::prop_kind kind,
                                            const dnnl::memory::desc &data, Flags flags) {
   return call.choose([&] {
-    BatchNorm::desc desc(kind, data, static_cast<float>(call.number("epsilon")), flags);
-    return BatchNorm::primitive_desc(desc, callAttributes(), cpuEngine());
+    return describeBatchNorm(kind, data, static_cast<float>(call.number("epsilon")), flags);
   });
 }
 
@@ -171,9 +169,8 @@ Preparation prepareBatchNormGrad(const Command &command, const std::vector<bool>
     call.fail("layouts differ: " + call.describe(4) + ", " + call.describe(5));
   auto hint = batchNormForward(call, dnnl::prop_kind::forward_training, src, scaleShift);
   auto chosen = call.choose([&] {
-    BatchNormGrad::desc desc(dnnl::prop_kind::backward, diffDst, src,
-                             static_cast<float>(call.number("epsilon")), scaleShift);
-    return BatchNormGrad::primitive_desc(desc, callAttributes(), cpuEngine(), hint);
+    return describeBatchNormGrad(diffDst, src, static_cast<float>(call.number("epsilon")),
+                                 scaleShift, hint);
   });
   return {chosen, arguments(chosen.src_desc(), chosen.diff_dst_desc(), chosen.diff_src_desc())};
 }

@@ -39,28 +39,21 @@ PoolGeometry poolGeometry(const Call &call, size_t input, size_t output) {
 
 namespace {
 
-using Forward = dnnl::pooling_v2_forward;
-using Backward = dnnl::pooling_v2_backward;
+WindowDims windowsOf(const PoolGeometry &g) { return {g.strides, g.dilates, g.padBegin, g.padEnd}; }
 
-Forward::primitive_desc forward(const Call &call, dnnl::prop_kind kind, dnnl::algorithm algorithm,
-                                const PoolGeometry &g, const dnnl::memory::desc &src,
-                                const dnnl::memory::desc &dst) {
-  return call.choose([&] {
-    Forward::desc desc(kind, algorithm, src, dst, g.strides, g.kernel, g.dilates, g.padBegin,
-                       g.padEnd);
-    return Forward::primitive_desc(desc, callAttributes(), cpuEngine());
-  });
+PoolForward::primitive_desc forward(const Call &call, dnnl::prop_kind kind,
+                                    dnnl::algorithm algorithm, const PoolGeometry &g,
+                                    const dnnl::memory::desc &src, const dnnl::memory::desc &dst) {
+  return call.choose(
+      [&] { return describePool(kind, algorithm, src, dst, g.kernel, windowsOf(g)); });
 }
 
-Backward::primitive_desc backward(const Call &call, dnnl::algorithm algorithm,
-                                  const PoolGeometry &g, const dnnl::memory::desc &diffSrc,
-                                  const dnnl::memory::desc &diffDst) {
+PoolBackward::primitive_desc backward(const Call &call, dnnl::algorithm algorithm,
+                                      const PoolGeometry &g, const dnnl::memory::desc &diffSrc,
+                                      const dnnl::memory::desc &diffDst) {
   auto hint = forward(call, dnnl::prop_kind::forward_training, algorithm, g, diffSrc, diffDst);
-  return call.choose([&] {
-    Backward::desc desc(algorithm, diffSrc, diffDst, g.strides, g.kernel, g.dilates, g.padBegin,
-                        g.padEnd);
-    return Backward::primitive_desc(desc, callAttributes(), cpuEngine(), hint);
-  });
+  return call.choose(
+      [&] { return describePoolGrad(algorithm, diffSrc, diffDst, g.kernel, windowsOf(g), hint); });
 }
 
 dnnl::algorithm averageOf(const Call &call) {

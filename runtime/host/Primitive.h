@@ -5,6 +5,7 @@
 // requirements from it, binding creates the primitive from it; neither knows the ops.
 #pragma once
 
+#include "runtime/host/Descriptors.h"
 #include "runtime/host/Library.h"
 #include "runtime/host/MemoryDesc.h"
 
@@ -124,16 +125,10 @@ public:
   /// Opaque bytes of the size of `desc` (which may be empty).
   Argument opaque(size_t index, int dnnlArgument, const dnnl::memory::desc &desc) const;
 
-  /// Runs `create` and turns the library's refusal into an error that lists all operands. Among the
-  /// implementations of a primitive descriptor it takes the first that works in the caller's
-  /// scratch.
+  /// Runs `create` and turns the library's refusal into an error that lists all operands.
   template <typename Create> auto choose(const Create &create) const {
     try {
-      auto first = create();
-      if constexpr (requires { first.next_impl(); })
-        return preferPlanned(first);
-      else
-        return first;
+      return create();
     } catch (const dnnl::error &error) {
       refuse(error.message);
     }

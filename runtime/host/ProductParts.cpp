@@ -48,7 +48,7 @@ std::vector<Range> rangesOf(int64_t extent, int64_t count) {
 
 /// The box [rows) x [columns) of a matrix.
 Parts::View viewOf(const dnnl::memory::desc &matrix, Range rows, Range columns) {
-  const dnnl_dims_t &strides = matrix.data.format_desc.blocking.strides;
+  const dnnl::memory::dims strides = fieldsOf(matrix).strides;
   return {dnnl::memory::desc({rows.count, columns.count}, dnnl::memory::data_type::f32,
                              dnnl::memory::dims{strides[0], strides[1]}),
           (rows.first * strides[0] + columns.first * strides[1]) *
@@ -58,7 +58,7 @@ Parts::View viewOf(const dnnl::memory::desc &matrix, Range rows, Range columns) 
 /// The product of some rows and columns, a descriptor for each size of them.
 void addPart(Parts &product, const std::vector<Argument> &whole, Range rows, Range columns,
              const dnnl::primitive_attr &attributes) {
-  const Range depth = {0, whole[0].desc.data.dims[1]};
+  const Range depth = {0, dimsOf(whole[0].desc)[1]};
   std::vector<Parts::View> views = {viewOf(whole[0].desc, rows, depth),
                                     viewOf(whole[1].desc, depth, columns),
                                     viewOf(whole[2].desc, rows, columns)};
@@ -68,19 +68,17 @@ void addPart(Parts &product, const std::vector<Argument> &whole, Range rows, Ran
     return kind.query_md(dnnl::query::dst_md) == views[2].desc;
   });
   if (found == product.kinds.end()) {
-    using MatMul = dnnl::matmul;
-    const MatMul::desc desc =
-        views.size() > 3 ? MatMul::desc(views[0].desc, views[1].desc, views[3].desc, views[2].desc)
-                         : MatMul::desc(views[0].desc, views[1].desc, views[2].desc);
-    found = product.kinds.insert(
-        found, preferPlanned(MatMul::primitive_desc(desc, attributes, cpuEngine())));
+    found = product.kinds.insert(found, describeProduct(views[0].desc, views[1].desc,
+                                                        views.size() > 3 ? &views[3].desc : nullptr,
+                                                        views[2].desc, attributes));
   }
   product.parts.push_back({static_cast<size_t>(found - product.kinds.begin()), std::move(views)});
 }
 
 bool isPlainMatrix(const dnnl::memory::desc &desc) {
-  return desc.data.ndims == 2 && desc.data.data_type == dnnl_f32 &&
-         desc.data.format_kind == dnnl_blocked && desc.data.format_desc.blocking.inner_nblks == 0;
+  const DescFields fields = fieldsOf(desc);
+  return fields.dims.size() == 2 && elementType(desc) == dnnl::memory::data_type::f32 &&
+         fields.isPlaced && fields.blocks.empty();
 }
 
 } // namespace
@@ -92,8 +90,8 @@ std::shared_ptr<const Parts> partsOf(const Preparation &whole,
       whole.descriptor.scratchpad_desc().get_size() != 0 ||
       !std::ranges::all_of(arguments, [](const Argument &a) { return isPlainMatrix(a.desc); }))
     return nullptr;
-  const int64_t rows = arguments[2].desc.data.dims[0], columns = arguments[2].desc.data.dims[1],
-                depth = arguments[0].desc.data.dims[1];
+  const int64_t rows = dimsOf(arguments[2].desc)[0], columns = dimsOf(arguments[2].desc)[1],
+                depth = dimsOf(arguments[0].desc)[1];
   auto result = std::make_shared<Parts>();
   if (packsFactors(rows, columns, supportsBf16() ? packsBelowWithAvx512 : packsBelow) &&
       depth > fewContracted) {

@@ -20,9 +20,9 @@ Sides sidesOf(const Call &call) {
   Sides sides = {call.desc(0), call.desc(1)};
   auto &[src, dst] = sides;
   // Grouped weights have one dimension more; the other side is the same bytes with it split.
-  if (src.data.ndims < dst.data.ndims)
+  if (dimsOf(src).size() < dimsOf(dst).size())
     src = call.choose([&] { return src.reshape(dimsOf(dst)); });
-  else if (dst.data.ndims < src.data.ndims)
+  else if (dimsOf(dst).size() < dimsOf(src).size())
     dst = call.choose([&] { return dst.reshape(dimsOf(src)); });
   else if (dimsOf(src) != dimsOf(dst))
     call.fail("groups differ: " + call.describe(0) + ", " + call.describe(1));
