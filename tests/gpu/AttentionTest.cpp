@@ -453,6 +453,32 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   }
 }
 
+// Tests that warps own two parts of rows in 16 bits where registers hold the sums, so that what they read of the others serves
+// both, that owned rows lie in registers where there is room for them, and that few heads leave no multiprocessor without a block.
+TEST(Attention, TilesThatReadFewMatrices) {
+  auto tiles = [](AttentionKernel kernel, int64_t columns, int64_t heads) {
+    AttentionProblem problem{};
+    mlir::MLIRContext context;
+    problem.heads = heads, problem.shared = 1, problem.queries = problem.keys = 1024;
+    problem.depth = problem.width = columns, problem.scale = 0.125;
+    problem.element = mlir::BFloat16Type::get(&context);
+    problem.isGradient = kernel != AttentionKernel::Forward;
+    return *AttentionTiles::of(problem, kernel);
+  };
+  using enum AttentionKernel;
+  for (AttentionKernel kernel : {Forward, QueryGradient, KeyAndValueGradient}) {
+    EXPECT_EQ(tiles(kernel, 64, 48).parts, 2);
+    EXPECT_EQ(tiles(kernel, 64, 48).owned(), 128);
+    EXPECT_EQ(tiles(kernel, 64, 12).owned(), 64);
+  }
+  EXPECT_EQ(tiles(Forward, 64, 48).held, 1);
+  EXPECT_EQ(tiles(QueryGradient, 64, 48).held, 2);
+  EXPECT_EQ(tiles(KeyAndValueGradient, 64, 48).held, 1);
+  EXPECT_EQ(tiles(Forward, 128, 32).parts, 2);
+  EXPECT_EQ(tiles(QueryGradient, 128, 32).held, 2);
+  EXPECT_EQ(tiles(Forward, 256, 48).parts, 1);
+}
+
 // Tests that tiles of f32 are no larger than what few keys need, down to 8 rows, and that those of 16 bits stay.
 TEST(Attention, TilesOfFewKeys) {
   auto streamed = [](int keys, const std::string &element) {
@@ -477,7 +503,7 @@ TEST(Attention, TilesOfFewKeys) {
   EXPECT_EQ(streamed(17, "f32"), 16);
   EXPECT_EQ(streamed(33, "f32"), 32);
   EXPECT_EQ(streamed(300, "f32"), 32);
-  EXPECT_EQ(streamed(4, "bf16"), 64);
+  EXPECT_EQ(streamed(4, "bf16"), 32);
 }
 
 } // namespace

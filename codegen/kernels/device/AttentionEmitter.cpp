@@ -24,6 +24,12 @@ namespace {
 
 /// Columns of q and of v whose sums fit into registers, and those whose rows fit into kSharedBytes with a block of as many warps.
 constexpr int64_t kMostColumns = 256, kFewColumns = 128;
+/// Registers of 255 that values of tensor cores may take (AttentionTiles::registers) where rows have up to kShortRow columns, and how many
+/// fewer with each doubling, which takes more addresses. ptxas spills nothing by these on sm_80, sm_89 and sm_90, but 4 bytes of the
+/// keys' gradient of heads of 128 that several heads of queries share.
+constexpr int64_t kValueRegisters = 208, kShortRow = 64, kFewerRegisters = 24;
+/// Blocks that leave no multiprocessor of an H100 without one.
+constexpr int64_t kManyBlocks = 132;
 /// Registers of a thread where three blocks of four warps share a multiprocessor.
 constexpr int32_t kRegisters = 168;
 /// Vectors of a tile that a thread asks for before it stores the first.
@@ -89,18 +95,81 @@ static int64_t mostShared(const AttentionProblem &problem) {
 
 std::optional<AttentionTiles> AttentionTiles::of(const AttentionProblem &problem,
                                                  AttentionKernel kernel) {
-  const int64_t columns = std::max(problem.depth, problem.width);
-  if (columns > kMostColumns)
+  if (std::max(problem.depth, problem.width) > kMostColumns)
     return std::nullopt;
-  const bool streamsMore =
-      problem.isNarrow() && kernel == AttentionKernel::Forward && columns <= kFewColumns;
   for (int64_t warps : {4, 2, 1})
-    for (int64_t streamed = streamsMore ? 64 : 32;
-         streamed >= TileProducts::rightRows(problem.element); streamed /= 2)
-      if (AttentionTiles tiles{kernel, warps, streamed};
-          tiles.sharedBytes(problem) <= mostShared(problem))
-        return tiles.forShort(problem).inStages(problem);
+    if (auto tiles = ofWarps(problem, kernel, warps))
+      return tiles->forFew(problem).forShort(problem).inStages(problem);
   return std::nullopt;
+}
+
+static int64_t mostRegisters(const AttentionProblem &problem) {
+  int64_t most = kValueRegisters;
+  for (int64_t row = kShortRow; row < std::max(problem.depth, problem.width); row *= 2)
+    most -= kFewerRegisters;
+  return most;
+}
+
+/// In 16 bits those that read the fewest matrices, of equals those with the longest tiles; in f32, whose products are bound by multiply-adds, the longest tiles alone.
+std::optional<AttentionTiles> AttentionTiles::ofWarps(const AttentionProblem &problem,
+                                                      AttentionKernel kernel, int64_t warps) {
+  std::optional<AttentionTiles> best;
+  const bool isNarrow = problem.isNarrow();
+  for (int64_t parts = isNarrow ? 2 : 1; parts > 0; --parts)
+    for (int64_t held = isNarrow ? 2 : 0; held >= 0; --held)
+      for (int64_t streamed = isNarrow ? 64 / parts : 32;
+           streamed >= TileProducts::rightRows(problem.element); streamed /= 2) {
+        const AttentionTiles tiles{kernel, warps, parts, streamed, held};
+        if (held <= (tiles.ownsTwo() ? 2 : 1) &&
+            tiles.sharedBytes(problem) <= mostShared(problem) &&
+            (!isNarrow || tiles.registers(problem) <= mostRegisters(problem)) &&
+            (!best || tiles.matricesRead(problem) < best->matricesRead(problem)))
+          best = tiles;
+      }
+  return best;
+}
+
+int64_t AttentionTiles::registers(const AttentionProblem &problem) const {
+  using enum AttentionKernel;
+  const int64_t depth = TileProducts::padded(problem.element, problem.depth),
+                width = TileProducts::padded(problem.element, problem.width);
+  // Of scores, and gradients of weights; what they are rounded to lies beside them, two in a register.
+  int64_t columns = (ownsTwo() ? 2 : 1) * streamed * 3 / 2;
+  if (kernel != Forward && kernel != ValueGradient)
+    columns += depth;
+  if (kernel != QueryGradient && kernel != KeyGradient)
+    columns += width;
+  columns += (held > 0 ? depth / 2 : 0) + (held > 1 ? width / 2 : 0);
+  return columns * parts * TileProducts::kRows / kWarp;
+}
+
+int64_t AttentionTiles::matricesRead(const AttentionProblem &problem) const {
+  using enum AttentionKernel;
+  int64_t right = problem.depth + problem.width, left = 0;
+  if (ownsTwo())
+    right += problem.depth;
+  if (kernel == KeyAndValueGradient)
+    right += problem.width;
+  if (held == 0)
+    left += problem.depth;
+  if (held < 2 && ownsTwo())
+    left += problem.width;
+  return right / parts + left * TileProducts::kRows / streamed;
+}
+
+/// Half the warps where two parts of each would leave multiprocessors without a block: as many rows as with one part. And no more than have
+/// rows.
+AttentionTiles AttentionTiles::forFew(const AttentionProblem &problem) const {
+  const bool ownsKeys =
+      kernel != AttentionKernel::Forward && kernel != AttentionKernel::QueryGradient;
+  const int64_t rows = ownsKeys ? problem.keys : problem.queries,
+                heads = ownsKeys ? problem.heads / problem.shared : problem.heads;
+  AttentionTiles tiles = *this;
+  if (parts > 1 && warps > 1 && heads * ((rows + owned() - 1) / owned()) < kManyBlocks)
+    tiles.warps /= 2;
+  while (parts > 1 && tiles.warps > 1 && rows <= tiles.owned() / 2)
+    tiles.warps /= 2;
+  return tiles;
 }
 
 /// In f32 smaller tiles where one would hold all rows: what is beyond them is computed in vain, and of multiply-adds that no
@@ -159,12 +228,13 @@ AttentionEmitter::AttentionEmitter(KernelFrame &frame, const AttentionProblem &p
       function(cast<gpu::GPUFuncOp>(builder.getInsertionBlock()->getParentOp())),
       threads(tiles.warps * kWarp),
       thread(gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x)),
-      products(builder, location, problem.element, thread),
-      warpRow(math.times(math.quotient(thread, kWarp), TileProducts::kRows)) {
+      products(builder, location, problem.element, thread, tiles.parts),
+      warpRow(math.times(math.quotient(thread, kWarp), tiles.parts * TileProducts::kRows)) {
   function.setKnownBlockSizeAttr(
       builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
   // Where one tile holds all rows there is no loop that parts the products.
-  if (problem.isGradient && std::max(problem.keys, problem.queries) <= tiles.streamed &&
+  if (problem.isGradient && tiles.parts == 1 &&
+      std::max(problem.keys, problem.queries) <= tiles.streamed &&
       paddedColumns(problem) <= kMostColumns)
     allowRegisters(function, kRegisters);
   owned[0] = tile(tiles.owned(), problem.depth);
@@ -192,6 +262,14 @@ Value AttentionEmitter::shared(ArrayRef<int64_t> shape, Type element) {
 
 Value AttentionEmitter::tile(int64_t rows, int64_t columns) {
   return shared({rows, TileProducts::pitch(problem.element, columns)}, problem.element);
+}
+
+void AttentionEmitter::takeOwned() {
+  factors[0] = {owned[0], warpRow, problem.depth, {}};
+  if (tiles.ownsTwo())
+    factors[1] = {owned[1], warpRow, problem.width, {}};
+  for (TileProducts::Left &factor : MutableArrayRef(factors).take_front(tiles.held))
+    factor = products.hold(factor);
 }
 
 Value AttentionEmitter::base(const Matrices &matrices, Value head) {
@@ -330,8 +408,8 @@ void AttentionEmitter::store(ArrayRef<Written> results, Value head, Value first)
 void AttentionEmitter::storeRows(const Written &result, Value head, Value first) {
   const Matrices &matrices = result.matrices;
   Value from = base(matrices, head);
-  for (int64_t half : {0, 1}) {
-    Value row = ownRow(first, 2 * half);
+  for (int64_t half = 0; half < products.halves(); ++half) {
+    Value row = ownRow(first, half);
     Value exists = matrices.rows % tiles.owned() == 0
                        ? Value()
                        : math.isBelow(row, math.constant(matrices.rows));
@@ -344,13 +422,12 @@ void AttentionEmitter::putIntoTile(const Written &result) {
   auto pair = VectorType::get({2}, builder.getF32Type());
   const int64_t bytes = problem.element.getIntOrFloatBitWidth() / 8;
   for (size_t at = 0; at < result.values.size(); at += 2) {
-    const int64_t group = static_cast<int64_t>(at) / TileProducts::kValues,
-                  i = at % TileProducts::kValues;
+    const ValuePlace place = placeOf(at, result.values.size());
     Value two = vector::FromElementsOp::create(builder, location, pair, result.values.slice(at, 2));
-    vector::StoreOp::create(
-        builder, location, term(two).as(problem.element).get(), result.tile,
-        ValueRange{math.plus(warpRow, products.rowOf(i)), products.columnOf(group, 0)},
-        /*nontemporal=*/false, llvm::MaybeAlign(2 * bytes));
+    vector::StoreOp::create(builder, location, term(two).as(problem.element).get(), result.tile,
+                            ValueRange{math.plus(warpRow, products.rowOf(place.half)),
+                                       products.columnOf(place.group, 0)},
+                            /*nontemporal=*/false, llvm::MaybeAlign(2 * bytes));
   }
 }
 
@@ -392,7 +469,10 @@ void AttentionEmitter::storeRow(const Matrices &matrices, Value base, Value row,
       Value exists = isWhole ? Value() : math.isBelow(column, math.constant(matrices.columns));
       lanes.ifHolds(exists, [&] {
         Value at = elementAt(matrices, base, row, column);
-        ValueRange own = values.slice(group * TileProducts::kValues + 2 * half + i, count);
+        const size_t ofPart = values.size() / static_cast<size_t>(tiles.parts);
+        ValueRange own = values.slice(static_cast<size_t>(half / 2) * ofPart +
+                                          group * TileProducts::kValues + half % 2 * 2 + i,
+                                      count);
         if (count == 1) {
           memref::StoreOp::create(builder, location, term(own[0]).as(stored).get(),
                                   matrices.buffer.memory, ValueRange{at});
@@ -440,12 +520,26 @@ Value AttentionEmitter::sumOverRow(Value value) {
 
 //===-- Scores --------------------------------------------------------------------------------===//
 
+AttentionEmitter::ValuePlace AttentionEmitter::placeOf(size_t number, size_t count) const {
+  const auto ofPart = static_cast<int64_t>(count) / tiles.parts, at = static_cast<int64_t>(number);
+  const int64_t i = at % TileProducts::kValues;
+  return {at / ofPart * 2 + i / 2, at % ofPart / TileProducts::kValues, i % 2};
+}
+
+void AttentionEmitter::eachOfHalf(
+    int64_t half, size_t count, llvm::function_ref<void(size_t, const ValuePlace &)> visit) const {
+  for (size_t number = 0; number < count; ++number)
+    if (const ValuePlace place = placeOf(number, count); place.half == half)
+      visit(number, place);
+}
+
 /// What is seen are columns between two bounds. Counted from those of this thread, which are constants,
 /// they are the same for all columns of a row.
-AttentionEmitter::Score AttentionEmitter::scoreAt(const Place &place, int64_t group, int64_t i) {
+AttentionEmitter::Score AttentionEmitter::scoreAt(const Place &place, const ValuePlace &at) {
   const bool streamsKeys = place.streams == Streams::Keys;
   const int64_t extent = streamsKeys ? problem.keys : problem.queries;
-  Value own = ownRow(place.first, i), other = math.plus(place.from, products.columnOf(group, i));
+  Value own = ownRow(place.first, at.half),
+        other = math.plus(place.from, products.columnOf(at.group, at.i));
   Score score = streamsKeys ? Score{own, other, {}} : Score{other, own, {}};
   if (problem.keyDocuments)
     score.isSeen = isOfOneDocument(place.head, score);
@@ -453,7 +547,7 @@ AttentionEmitter::Score AttentionEmitter::scoreAt(const Place &place, int64_t gr
     return score;
   Value start = math.plus(place.from, products.columnOf(0, 0)); // of the thread's columns
   Value column = arith::ConstantOp::create(
-      builder, location, builder.getI32IntegerAttr(group * TileProducts::kGroup + i % 2));
+      builder, location, builder.getI32IntegerAttr(at.group * TileProducts::kGroup + at.i));
   auto compare = [&](arith::CmpIPredicate predicate, Value bound) {
     Value narrow = arith::IndexCastOp::create(builder, location, builder.getI32Type(),
                                               math.minus(bound, start));

@@ -54,24 +54,35 @@ inline constexpr int64_t kSharedBytes = 48 << 10, kMostSharedBytes = 99 << 10;
 
 /// Warps of a block, and rows that are streamed at a time.
 struct AttentionTiles {
-  /// As large as shared memory and registers allow; none where rows are too long.
+  /// As large as shared memory and registers allow; none where rows are too long. Of the same number of warps, in 16 bits, those that
+  /// read the fewest matrices from shared memory.
   static std::optional<AttentionTiles> of(const AttentionProblem &problem, AttentionKernel kernel);
 
-  int64_t owned() const { return warps * TileProducts::kRows; }
+  int64_t owned() const { return warps * parts * TileProducts::kRows; }
   int64_t sharedBytes(const AttentionProblem &problem) const;
+  /// What sums, held rows and scores take of a thread.
+  int64_t registers(const AttentionProblem &problem) const;
+  /// Columns of 16 x 16 elements that ldmatrix brings for 16 x 16 scores.
+  int64_t matricesRead(const AttentionProblem &problem) const;
   /// The kernel's owned rows are those of two tensors, whose products with two streamed ones it has.
   bool ownsTwo() const {
     return kernel != AttentionKernel::Forward && kernel != AttentionKernel::ValueGradient;
   }
   /// Numbers of a streamed query that it reads.
   int64_t streamedNumbers(const AttentionProblem &problem) const;
+  /// These, or ones with fewer warps where few rows are owned.
+  AttentionTiles forFew(const AttentionProblem &problem) const;
   /// These, or smaller ones where few rows are streamed.
   AttentionTiles forShort(const AttentionProblem &problem) const;
   /// These, with room for the next of the streamed tiles where that is worth it and fits.
   AttentionTiles inStages(const AttentionProblem &problem) const;
 
+  static std::optional<AttentionTiles> ofWarps(const AttentionProblem &problem,
+                                               AttentionKernel kernel, int64_t warps);
+
   AttentionKernel kernel;
-  int64_t warps, streamed;
+  int64_t warps, parts, streamed; ///< parts: of 16 rows a warp
+  int64_t held; ///< of the owned tensors, whose rows lie in registers while others are streamed
   int64_t stages =
       1; ///< streamed tiles in shared memory: the one at hand and, of 2, the one that comes
 };
@@ -111,6 +122,8 @@ private:
   /// Of the kernel's own memory or, where a block takes more than that may have, of what its launch gives it.
   mlir::Value shared(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   mlir::Value tile(int64_t rows, int64_t columns);
+  /// The warp's rows of the owned tiles, which are there: into registers where they are held.
+  void takeOwned();
   void barrier() { mlir::gpu::BarrierOp::create(builder, location); }
 
   /// The first element of matrix `head`.
@@ -182,11 +195,20 @@ private:
   mlir::Value documentOf(Streams rows, mlir::Value head, mlir::Value row);
   /// Whether query and key are of one document (i1).
   mlir::Value isOfOneDocument(mlir::Value head, const Score &at);
-  /// Value `i` of `group` of the tile's scores.
-  Score scoreAt(const Place &place, int64_t group, int64_t i);
-  /// Row of the owned tile in which value `i` of every group lies.
-  mlir::Value ownRow(mlir::Value first, int64_t i) {
-    return math.plus(math.plus(first, warpRow), products.rowOf(i));
+  /// Where one of the thread's values lies: half of the warp's parts, group of columns, and the first or second of these.
+  struct ValuePlace {
+    int64_t half, group, i;
+  };
+  /// Number `number` of the values of a product of `count`.
+  ValuePlace placeOf(size_t number, size_t count) const;
+  /// `visit`s the numbers and places of those of one half of `count` values.
+  void eachOfHalf(int64_t half, size_t count,
+                  llvm::function_ref<void(size_t, const ValuePlace &)> visit) const;
+  /// One of the tile's scores.
+  Score scoreAt(const Place &place, const ValuePlace &at);
+  /// Row of the owned tile that is the thread's in a half.
+  mlir::Value ownRow(mlir::Value first, int64_t half) {
+    return math.plus(math.plus(first, warpRow), products.rowOf(half));
   }
   /// A product with scale and mask, in unit()s.
   Term masked(mlir::Value product, const Place &place, const Score &at);
@@ -267,16 +289,16 @@ private:
   void bringNumbers(mlir::Value head, mlir::Value from, mlir::Value tile);
   /// Those of a column of a tile of streamed queries.
   OfQuery numbersOfColumn(const Place &place, mlir::Value column);
-  struct Differentiated {
-    Values weights; ///< as the values are multiplied with
-    Values
-        products; ///< gradients of the products of queries and keys; none for those of values alone
-  };
+  /// Of a tile's scores the weights before dropout.
+  Values weightsOf(const Place &place, llvm::function_ref<OfQuery(const ValuePlace &)> ofQuery);
+  /// Weights, or gradients of such, as dropout leaves them.
+  Values dropped(const Place &place, mlir::ValueRange weights);
+  /// Gradients of the products of queries and keys.
+  Values scoreGradients(const Place &place, mlir::ValueRange weights,
+                        llvm::function_ref<OfQuery(const ValuePlace &)> ofQuery);
   /// Sums of gradients of scores times rows. All but those of f16, which they might leave, are without the scale until
   /// here.
   Values scaled(mlir::ValueRange sums);
-  Differentiated differentiate(const Place &place,
-                               llvm::function_ref<OfQuery(int64_t group, int64_t i)> ofQuery);
 
   KernelFrame &frame;
   const AttentionProblem &problem;
@@ -292,6 +314,7 @@ private:
   const TileProducts products;
   const mlir::Value warpRow;         ///< first row of this warp among the block's
   mlir::Value owned[2], streamed[2]; ///< tiles: of q or k, of v or dy
+  TileProducts::Left factors[2];     ///< the warp's rows of the owned ones
   Values rowNumbers;                 ///< of the streamed queries: OfQuery
   Buffer scratch;                    ///< of the gradient: the numbers of all queries
   mlir::Value seed;

@@ -35,28 +35,25 @@ namespace stow {
 using Values = AttentionEmitter::Values;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-static constexpr int64_t kValues = TileProducts::kValues;
 
 //===-- Forward -------------------------------------------------------------------------------===//
 
-// What goes from tile to tile: the sums of weights and values, then of the thread's two rows the largest
+// What goes from tile to tile: the sums of weights and values, then of the thread's rows, one in each half, the largest
 // scores and the sums of the exponentials that this thread has made.
-static constexpr size_t kLargest = 4, kSums = 2; ///< from the end
 
 void AttentionEmitter::weigh(const Place &place, int64_t half, Values &scores, Values &carried) {
-  Value &largest = carried[carried.size() - kLargest + half],
-        &total = carried[carried.size() - kSums + half];
+  const size_t sums = carried.size() - 2 * static_cast<size_t>(products.halves());
+  Value &largest = carried[sums + half], &total = carried[sums + products.halves() + half];
   Value top;
-  for (size_t at = 2 * half; at < scores.size(); at += kValues)
-    for (size_t i : {0, 1}) {
-      const Score score = scoreAt(place, at / kValues, 2 * half + i);
-      Term full =
-          problem.isScaledLate() ? term(scores[at + i]) : masked(scores[at + i], place, score);
-      if (score.isSeen)
-        full = term(score.isSeen).choose(full, full.constant(-kInfinity));
-      scores[at + i] = full.get();
-      top = top ? term(top).maximum(full).get() : full.get();
-    }
+  eachOfHalf(half, scores.size(), [&](size_t number, const ValuePlace &at) {
+    const Score score = scoreAt(place, at);
+    Term full =
+        problem.isScaledLate() ? term(scores[number]) : masked(scores[number], place, score);
+    if (score.isSeen)
+      full = term(score.isSeen).choose(full, full.constant(-kInfinity));
+    scores[number] = full.get();
+    top = top ? term(top).maximum(full).get() : full.get();
+  });
   top = products.overRow(top, [&](Value a, Value b) { return term(a).maximum(term(b)).get(); });
   const double factor = problem.scale * unit();
   Term now = term(largest).maximum(problem.isScaledLate() ? term(top) * factor : term(top));
@@ -64,19 +61,18 @@ void AttentionEmitter::weigh(const Place &place, int64_t half, Values &scores, V
   Term base = now.equals(now.constant(-kInfinity)).choose(now.constant(0), now);
   Term less = base * -1;
   Term shrinks = power(term(largest) - base), sum = term(total) * shrinks;
-  for (size_t at = 2 * half; at < scores.size(); at += kValues)
-    for (size_t i : {0, 1}) {
-      Term score = term(scores[at + i]);
-      Term weight =
-          power(problem.isScaledLate() ? score.fma(score.constant(factor), less) : score - base);
-      sum = sum + weight;
-      if (auto factor = dropoutFactor(place, scoreAt(place, at / kValues, 2 * half + i)))
-        weight = weight * *factor;
-      scores[at + i] = weight.get();
-    }
-  for (size_t at = 2 * half; at < carried.size() - kLargest; at += kValues)
-    for (size_t i : {0, 1})
-      carried[at + i] = (term(carried[at + i]) * shrinks).get();
+  eachOfHalf(half, scores.size(), [&](size_t number, const ValuePlace &at) {
+    Term score = term(scores[number]);
+    Term weight =
+        power(problem.isScaledLate() ? score.fma(score.constant(factor), less) : score - base);
+    sum = sum + weight;
+    if (auto factor = dropoutFactor(place, scoreAt(place, at)))
+      weight = weight * *factor;
+    scores[number] = weight.get();
+  });
+  eachOfHalf(half, sums, [&](size_t number, const ValuePlace &) {
+    carried[number] = (term(carried[number]) * shrinks).get();
+  });
   largest = now.get();
   total = sum.get();
 }
@@ -84,9 +80,10 @@ void AttentionEmitter::weigh(const Place &place, int64_t half, Values &scores, V
 void AttentionEmitter::finish(Value head, Value first, Values &carried) {
   const Matrices &lse = tensors.back();
   Value lseBase = base(lse, head);
-  for (int64_t half : {0, 1}) {
-    Term most = term(carried[carried.size() - kLargest + half]);
-    Term total = term(sumOverRow(carried[carried.size() - kSums + half]));
+  const size_t sums = carried.size() - 2 * static_cast<size_t>(products.halves());
+  for (int64_t half = 0; half < products.halves(); ++half) {
+    Term most = term(carried[sums + half]);
+    Term total = term(sumOverRow(carried[sums + products.halves() + half]));
     Term inverse = total.constant(1) / total;
     Term largest = most * (1 / unit()), log = total.unary<math::LogOp>();
     // Of a row that has seen nothing.
@@ -96,10 +93,10 @@ void AttentionEmitter::finish(Value head, Value first, Values &carried) {
     log = none.choose(log.constant(problem.zeroRows ? 0 : kNone), log);
     if (problem.zeroRows)
       largest = none.choose(largest.constant(0), largest);
-    for (size_t at = 2 * half; at < carried.size() - kLargest; at += kValues)
-      for (size_t i : {0, 1})
-        carried[at + i] = (term(carried[at + i]) * inverse).get();
-    Value row = ownRow(first, 2 * half);
+    eachOfHalf(half, sums, [&](size_t number, const ValuePlace &) {
+      carried[number] = (term(carried[number]) * inverse).get();
+    });
+    Value row = ownRow(first, half);
     Value writes = math.isBelow(products.member(), math.constant(1));
     if (problem.queries % tiles.owned() != 0)
       writes = both(writes, math.isBelow(row, math.constant(problem.queries)));
@@ -121,17 +118,19 @@ void AttentionEmitter::attention() {
     loadTile(owned[0], q, head, first, tiles.owned());
     Values carried = products.zeros(TileProducts::padded(problem.element, problem.width));
     const size_t sums = carried.size();
-    carried.append({number(-kInfinity), number(-kInfinity), number(0), number(0)});
+    carried.append(products.halves(), number(-kInfinity));
+    carried.append(products.halves(), number(0));
     const Stream stream = streamOf(Streams::Keys, k, v, head, first);
     const Visited visited = visitedKeys(first);
     bringFirst(stream, visited);
     arrive();
+    takeOwned();
     auto ofTile = [&](Value tile, bool isSeen, ValueRange before) {
       const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys, isSeen, tile};
-      Values scores = products.timesRows(owned[0], warpRow, stageOf(streamed[0], place.tile),
-                                         tiles.streamed, problem.depth);
+      Values scores =
+          products.timesRows(factors[0], stageOf(streamed[0], place.tile), tiles.streamed);
       Values next(before);
-      for (int64_t half : {0, 1})
+      for (int64_t half = 0; half < products.halves(); ++half)
         weigh(place, half, scores, next);
       llvm::copy(products.addWeighted(ArrayRef(next).take_front(sums), scores,
                                       stageOf(streamed[1], place.tile), tiles.streamed,
@@ -219,41 +218,49 @@ AttentionEmitter::OfQuery AttentionEmitter::numbersOfColumn(const Place &place, 
   return numbers;
 }
 
-AttentionEmitter::Differentiated
-AttentionEmitter::differentiate(const Place &place,
-                                llvm::function_ref<OfQuery(int64_t, int64_t)> ofQuery) {
-  const Values scores = products.timesRows(owned[0], warpRow, stageOf(streamed[0], place.tile),
-                                           tiles.streamed, problem.depth);
-  Values dweights;
-  if (tiles.ownsTwo())
-    dweights = products.timesRows(owned[1], warpRow, stageOf(streamed[1], place.tile),
-                                  tiles.streamed, problem.width);
+AttentionEmitter::Values
+AttentionEmitter::weightsOf(const Place &place,
+                            llvm::function_ref<OfQuery(const ValuePlace &)> ofQuery) {
+  Values weights = products.timesRows(factors[0], stageOf(streamed[0], place.tile), tiles.streamed);
   const Term factor = term(number(problem.scale * unit()));
-  Differentiated result;
-  for (int64_t number = 0; number < static_cast<int64_t>(scores.size()); ++number) {
-    const int64_t group = number / kValues, i = number % kValues;
-    const Score at = scoreAt(place, group, i);
-    const OfQuery query = ofQuery(group, i);
+  for (size_t number = 0; number < weights.size(); ++number) {
+    const ValuePlace value = placeOf(number, weights.size());
+    const Score at = scoreAt(place, value);
+    const OfQuery query = ofQuery(value);
     Term weight =
         problem.isScaledLate()
-            ? power(term(scores[number]).fma(factor, term(query[0])))
-            : power((masked(scores[number], place, at) - term(query[0])) - term(query[1]));
+            ? power(term(weights[number]).fma(factor, term(query[0])))
+            : power((masked(weights[number], place, at) - term(query[0])) - term(query[1]));
     if (at.isSeen)
       weight = term(at.isSeen).choose(weight, weight.constant(0));
-    const std::optional<Term> dropped = dropoutFactor(place, at);
-    result.weights.push_back((dropped ? weight * *dropped : weight).get());
-    if (!tiles.ownsTwo())
-      continue;
-    Term gradient = term(dweights[number]);
-    if (dropped)
-      gradient = gradient * *dropped;
-    Term product = weight * (gradient - term(query.back()));
+    weights[number] = weight.get();
+  }
+  return weights;
+}
+
+AttentionEmitter::Values AttentionEmitter::dropped(const Place &place, ValueRange weights) {
+  Values kept(weights);
+  for (size_t number = 0; number < kept.size(); ++number)
+    if (auto factor = dropoutFactor(place, scoreAt(place, placeOf(number, kept.size()))))
+      kept[number] = (term(kept[number]) * *factor).get();
+  return kept;
+}
+
+AttentionEmitter::Values
+AttentionEmitter::scoreGradients(const Place &place, ValueRange weights,
+                                 llvm::function_ref<OfQuery(const ValuePlace &)> ofQuery) {
+  const Values dweights = dropped(
+      place, products.timesRows(factors[1], stageOf(streamed[1], place.tile), tiles.streamed));
+  Values gradients;
+  for (size_t number = 0; number < weights.size(); ++number) {
+    const ValuePlace value = placeOf(number, weights.size());
+    Term gradient = term(weights[number]) * (term(dweights[number]) - term(ofQuery(value).back()));
     // Queries may have no key of their document, and results of NaN.
     if (problem.keyDocuments)
-      product = term(at.isSeen).choose(product, product.constant(0));
-    result.products.push_back((problem.element.isF16() ? product * problem.scale : product).get());
+      gradient = term(scoreAt(place, value).isSeen).choose(gradient, gradient.constant(0));
+    gradients.push_back((problem.element.isF16() ? gradient * problem.scale : gradient).get());
   }
-  return result;
+  return gradients;
 }
 
 AttentionEmitter::Values AttentionEmitter::scaled(ValueRange sums) {
@@ -288,21 +295,25 @@ void AttentionEmitter::gradientByKeys() {
     if (problem.shared == 1)
       bringFirst(queriesOf(math.constant(0)), visited);
     arrive();
+    takeOwned();
     auto ofTile = [&](Value head, Value tile, bool isSeen, ValueRange before) {
       const Place place{head,   first, math.times(tile, tiles.streamed), Streams::Queries,
                         isSeen, tile};
-      const Differentiated tileOf = differentiate(place, [&](int64_t group, int64_t i) {
-        return numbersOfColumn(place, products.columnOf(group, i));
-      });
-      Values next;
-      if (makesKeys)
-        next =
-            products.addWeighted(before.take_front(ofDepth), tileOf.products,
-                                 stageOf(streamed[0], place.tile), tiles.streamed, problem.depth);
+      auto ofColumn = [&](const ValuePlace &at) {
+        return numbersOfColumn(place, products.columnOf(at.group, at.i));
+      };
+      // Values first: what their product takes of registers is free when the other gradients come.
+      const Values weights = weightsOf(place, ofColumn);
+      Values ofValues, next;
       if (makesValues)
-        next.append(products.addWeighted(before.drop_front(ofDepth), tileOf.weights,
-                                         stageOf(streamed[1], place.tile), tiles.streamed,
-                                         problem.width));
+        ofValues =
+            products.addWeighted(before.drop_front(ofDepth), dropped(place, weights),
+                                 stageOf(streamed[1], place.tile), tiles.streamed, problem.width);
+      if (makesKeys)
+        next = products.addWeighted(
+            before.take_front(ofDepth), scoreGradients(place, weights, ofColumn),
+            stageOf(streamed[0], place.tile), tiles.streamed, problem.depth);
+      next.append(ofValues);
       return next;
     };
     sums = lanes.loop(math.constant(0), math.constant(problem.shared), 1, sums,
@@ -337,21 +348,21 @@ void AttentionEmitter::gradientByQueries() {
     loadTile(owned[1], dy, head, first, tiles.owned());
     const Stream stream = streamOf(Streams::Keys, k, v, head, first);
     const Visited visited = visitedKeys(first);
-    OfQuery ofRows[2];
-    for (int64_t half : {0, 1}) {
-      Value row = ownRow(first, 2 * half);
-      ofRows[half] = ofQuery(head, clamped(row, problem.queries, tiles.owned()));
-      leave(ofRows[half], head, row);
+    SmallVector<OfQuery> ofRows;
+    for (int64_t half = 0; half < products.halves(); ++half) {
+      Value row = ownRow(first, half);
+      ofRows.push_back(ofQuery(head, clamped(row, problem.queries, tiles.owned())));
+      leave(ofRows.back(), head, row);
     }
     auto ofTile = [&](Value tile, bool isSeen, ValueRange before) {
       const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys, isSeen, tile};
-      const Differentiated tileOf =
-          differentiate(place, [&](int64_t, int64_t i) { return ofRows[i / 2]; });
-      return products.addWeighted(before, tileOf.products, stageOf(streamed[0], place.tile),
-                                  tiles.streamed, problem.depth);
+      auto ofRow = [&](const ValuePlace &at) { return ofRows[at.half]; };
+      return products.addWeighted(before, scoreGradients(place, weightsOf(place, ofRow), ofRow),
+                                  stageOf(streamed[0], place.tile), tiles.streamed, problem.depth);
     };
     bringFirst(stream, visited);
     arrive();
+    takeOwned();
     Values none = products.zeros(TileProducts::padded(problem.element, problem.depth));
     const Values sums = scaled(overTiles(stream, visited, none, ofTile));
     store(Written{dq, owned[0], sums}, head, first);

@@ -24,8 +24,10 @@ constexpr int64_t kTogether = 4;
 
 } // namespace
 
-TileProducts::TileProducts(OpBuilder &builder, Location location, FloatType element, Value thread)
-    : builder(builder), location(location), math{builder, location}, element(element) {
+TileProducts::TileProducts(OpBuilder &builder, Location location, FloatType element, Value thread,
+                           int64_t parts)
+    : builder(builder), location(location), math{builder, location}, element(element),
+      parts(parts) {
   lane = math.remainder(thread, kWarp);
   quadRow = math.quotient(lane, kQuad);
   quadColumn = math.remainder(lane, kQuad);
@@ -46,10 +48,10 @@ int64_t TileProducts::tileBytes(FloatType element, int64_t rows, int64_t columns
 
 SmallVector<Value> TileProducts::zeros(int64_t columns) const {
   Value zero = arith::ConstantOp::create(builder, location, builder.getF32FloatAttr(0));
-  return SmallVector<Value>(columns / kGroup * kValues, zero);
+  return SmallVector<Value>(parts * columns / kGroup * kValues, zero);
 }
 
-Value TileProducts::rowOf(int64_t i) const { return math.plus(quadRow, i < 2 ? 0 : kRows / 2); }
+Value TileProducts::rowOf(int64_t half) const { return math.plus(quadRow, half * kRows / 2); }
 
 Value TileProducts::columnOf(int64_t group, int64_t i) const {
   return math.plus(math.times(quadColumn, 2), group * kGroup + i % 2);
@@ -64,10 +66,8 @@ Value TileProducts::overRow(Value value, llvm::function_ref<Value(Value, Value)>
   return value;
 }
 
-SmallVector<Value> TileProducts::timesRows(Value left, Value row, Value right, int64_t rows,
-                                           int64_t depth) const {
-  return isNarrow() ? timesRowsByMma(left, row, right, rows, padded(element, depth))
-                    : timesRowsByFma(left, row, right, rows, padded(element, depth));
+SmallVector<Value> TileProducts::timesRows(const Left &left, Value right, int64_t rows) const {
+  return isNarrow() ? timesRowsByMma(left, right, rows) : timesRowsByFma(left, right, rows);
 }
 
 //===-- Tensor cores --------------------------------------------------------------------------===//
@@ -107,21 +107,38 @@ void TileProducts::mma(Value left, Value right, int64_t half, MutableArrayRef<Va
     sums[i] = LLVM::ExtractValueOp::create(builder, location, result, i);
 }
 
-SmallVector<Value> TileProducts::timesRowsByMma(Value left, Value row, Value right, int64_t rows,
-                                                int64_t depth) const {
+Value TileProducts::loadLeft(const Left &left, int64_t part, int64_t column) const {
+  Value row = math.plus(left.row, math.plus(math.remainder(lane, kRows), part * kRows)),
+        first = math.times(math.quotient(lane, kRows), kGroup);
+  return loadMatrices(left.tile, row, math.plus(first, column), false);
+}
+
+TileProducts::Left TileProducts::hold(Left left) const {
+  for (int64_t k = 0; k < padded(element, left.depth); k += kDepth)
+    for (int64_t part = 0; part < parts; ++part)
+      left.held.push_back(loadLeft(left, part, k));
+  return left;
+}
+
+SmallVector<Value> TileProducts::timesRowsByMma(const Left &left, Value right, int64_t rows) const {
   SmallVector<Value> sums = zeros(rows);
-  Value leftRow = math.plus(row, math.remainder(lane, kRows)),
-        leftColumn = math.times(math.quotient(lane, kRows), kGroup);
+  const int64_t groups = rows / kGroup;
   // Rows 0 to 7 of both halves of the depth, then rows 8 to 15.
   Value rightRow =
             math.plus(math.times(math.quotient(lane, kRows), kGroup), math.remainder(lane, kGroup)),
         rightColumn = math.times(math.remainder(math.quotient(lane, kGroup), 2), kGroup);
-  for (int64_t k = 0; k < depth; k += kDepth) {
-    Value a = loadMatrices(left, leftRow, math.plus(leftColumn, k), false);
-    for (int64_t n = 0; n < rows; n += 2 * kGroup) {
-      Value b = loadMatrices(right, math.plus(rightRow, n), math.plus(rightColumn, k), false);
+  for (int64_t k = 0; k < padded(element, left.depth); k += kDepth) {
+    SmallVector<Value> a;
+    for (int64_t part = 0; part < parts; ++part)
+      a.push_back(left.held.empty() ? loadLeft(left, part, k)
+                                    : left.held[k / kDepth * parts + part]);
+    for (int64_t n = 0; n < groups; n += 2) {
+      Value b =
+          loadMatrices(right, math.plus(rightRow, n * kGroup), math.plus(rightColumn, k), false);
       for (int64_t half : {0, 1})
-        mma(a, b, half, MutableArrayRef(sums).slice((n / kGroup + half) * kValues, kValues));
+        for (int64_t part = 0; part < parts; ++part)
+          mma(a[part], b, half,
+              MutableArrayRef(sums).slice((part * groups + n + half) * kValues, kValues));
     }
   }
   return sums;
@@ -157,23 +174,24 @@ Value TileProducts::multiplyAdd(Value a, Value b, Value sum) const {
   return math::FmaOp::create(builder, location, a, b, sum);
 }
 
-SmallVector<Value> TileProducts::timesRowsByFma(Value left, Value row, Value right, int64_t rows,
-                                                int64_t depth) const {
-  auto loop = scf::ForOp::create(builder, location, math.constant(0), math.constant(depth),
+SmallVector<Value> TileProducts::timesRowsByFma(const Left &left, Value right, int64_t rows) const {
+  auto loop = scf::ForOp::create(builder, location, math.constant(0),
+                                 math.constant(padded(element, left.depth)),
                                  math.constant(kTogether), zeros(rows));
   keepRolled(loop);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   Value k = loop.getInductionVar();
-  SmallVector<Value> sums(loop.getRegionIterArgs());
-  Value a[2] = {loadVector(left, math.plus(row, rowOf(0)), k, kTogether),
-                loadVector(left, math.plus(row, rowOf(2)), k, kTogether)};
-  for (int64_t group = 0; group < rows / kGroup; ++group)
+  const int64_t groups = rows / kGroup;
+  SmallVector<Value> sums(loop.getRegionIterArgs()), a;
+  for (int64_t half = 0; half < halves(); ++half)
+    a.push_back(loadVector(left.tile, math.plus(left.row, rowOf(half)), k, kTogether));
+  for (int64_t group = 0; group < groups; ++group)
     for (int64_t column = 0; column < 2; ++column) {
       Value b = loadVector(right, columnOf(group, column), k, kTogether);
       for (int64_t i = 0; i < kTogether; ++i)
-        for (int64_t half = 0; half < 2; ++half) {
-          Value &sum = sums[group * kValues + 2 * half + column];
+        for (int64_t half = 0; half < halves(); ++half) {
+          Value &sum = sums[(half / 2 * groups + group) * kValues + half % 2 * 2 + column];
           sum = multiplyAdd(elementOf(a[half], i), elementOf(b, i), sum);
         }
     }
@@ -185,17 +203,24 @@ SmallVector<Value> TileProducts::timesRowsByFma(Value left, Value row, Value rig
 
 SmallVector<Value> TileProducts::addWeighted(ValueRange sums, ValueRange weights, Value right,
                                              int64_t rows, int64_t columns) const {
-  const int64_t width = padded(element, columns);
+  const int64_t width = padded(element, columns), groups = width / kGroup;
+  const int64_t groupsOfWeights = rows / kGroup;
   SmallVector<Value> result(sums);
   if (isNarrow()) {
     Value rightColumn = math.times(math.quotient(lane, kRows), kGroup),
           rightRow = math.remainder(lane, kRows);
     for (int64_t k = 0; k < rows; k += kDepth) {
-      Value a = asLeft(weights.slice(k / kGroup * kValues, 2 * kValues));
-      for (int64_t n = 0; n < width; n += 2 * kGroup) {
-        Value b = loadMatrices(right, math.plus(rightRow, k), math.plus(rightColumn, n), true);
+      SmallVector<Value> a;
+      for (int64_t part = 0; part < parts; ++part)
+        a.push_back(
+            asLeft(weights.slice((part * groupsOfWeights + k / kGroup) * kValues, 2 * kValues)));
+      for (int64_t n = 0; n < groups; n += 2) {
+        Value b =
+            loadMatrices(right, math.plus(rightRow, k), math.plus(rightColumn, n * kGroup), true);
         for (int64_t half : {0, 1})
-          mma(a, b, half, MutableArrayRef(result).slice((n / kGroup + half) * kValues, kValues));
+          for (int64_t part = 0; part < parts; ++part)
+            mma(a[part], b, half,
+                MutableArrayRef(result).slice((part * groups + n + half) * kValues, kValues));
       }
     }
     return result;
@@ -208,16 +233,18 @@ SmallVector<Value> TileProducts::addWeighted(ValueRange sums, ValueRange weights
     Value source = arith::AddIOp::create(
         builder, location, first,
         arith::ConstantOp::create(builder, location, builder.getI32IntegerAttr(k % kGroup / 2)));
-    Value a[2];
-    for (int64_t half = 0; half < 2; ++half)
-      a[half] = gpu::ShuffleOp::create(builder, location,
-                                       weights[k / kGroup * kValues + 2 * half + k % 2], source,
-                                       warp, gpu::ShuffleMode::IDX)
-                    .getShuffleResult();
-    for (int64_t group = 0; group < width / kGroup; ++group) {
+    SmallVector<Value> a;
+    for (int64_t half = 0; half < halves(); ++half) {
+      Value weight =
+          weights[(half / 2 * groupsOfWeights + k / kGroup) * kValues + half % 2 * 2 + k % 2];
+      a.push_back(
+          gpu::ShuffleOp::create(builder, location, weight, source, warp, gpu::ShuffleMode::IDX)
+              .getShuffleResult());
+    }
+    for (int64_t group = 0; group < groups; ++group) {
       Value b = loadVector(right, math.constant(k), columnOf(group, 0), 2);
-      for (int64_t i = 0; i < kValues; ++i) {
-        Value &sum = result[group * kValues + i];
+      for (int64_t i = 0; i < parts * kValues; ++i) {
+        Value &sum = result[(i / kValues * groups + group) * kValues + i % kValues];
         sum = multiplyAdd(a[i / 2], elementOf(b, i % 2), sum);
       }
     }

@@ -1,9 +1,9 @@
 // RUN: stowage-opt %s --stow-kernels-to-nvvm='chip=sm_80' | sed 's/\\0A/\n/g; s/\\09/ /g' | FileCheck %s
 
 // Tests that attention's products are those of tensor cores where its tensors have 16 bits, from tiles in
-// shared memory that are brought 16 bytes at a time, without atomics and without exponentials by polynomials.
+// shared memory that are brought 16 bytes at a time, two warps of 32 rows in each of few blocks, without atomics and without exponentials by polynomials.
 // CHECK:     .entry k0_attention
-// CHECK:     .maxntid 128
+// CHECK:     .maxntid 64
 // CHECK-NOT: atom.
 // CHECK:     cp.async.cg.shared.global {{.*}}, 16;
 // CHECK:     ldmatrix.sync.aligned.m8n8.x4.shared.b16
@@ -27,7 +27,7 @@ func.func @narrow(%q: tensor<4x128x64xbf16>, %dy: tensor<4x128x64xbf16>) {
 }
 
 // Tests that f32 is multiplied exactly, also by rows of 128, of which two warps are a block.
-// CHECK:     .entry k2_attention_gradient
+// CHECK:     .entry k3_attention_gradient
 // CHECK:     .maxntid 64
 // CHECK-NOT: mma.sync
 // CHECK:     fma.rn.f32
