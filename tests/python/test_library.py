@@ -3,6 +3,7 @@
 NumPy is all these need. STOWAGE_BINARY names the compiler.
 """
 
+import functools
 import importlib.util
 import os
 import re
@@ -24,9 +25,12 @@ import stowage  # noqa: E402
 from stowage import _library  # noqa: E402
 
 MODEL = ROOT / "models/digits_cnn.onnx"
+WIDE = ROOT / "tests/python/wide.mlir"  # no convolution, so that a plan for a GPU needs nothing of cuDNN
 DATA = ROOT / "models/data/digits.npz"
 OPTIMIZER = "adamw:lr=1e-3,weight-decay=0.1"
 BATCH = 128
+# Where the compiler has a GPU as its target (tests/e2e/CMakeLists.txt).
+ON_GPU = Path(os.environ.get("STOWAGE_BINARY", "")).parent.name == "simulated"
 
 
 def needs(*modules: str):
@@ -304,9 +308,35 @@ class Digits(unittest.TestCase):
         with self.assertRaisesRegex(stowage.StowageError, "GPU 1 is asked for, and (this program was compiled for the processor|the CUDA driver has GPU 0 alone)"):
             stowage.load(self.library, gpu=1)
 
+    def test_the_host_beside_a_gpu(self) -> None:
+        """Memory of the host reaches the planner of a GPU: what travels is pinned, over the link that is named; auto takes state, too."""
+        gpu = {} if ON_GPU else {"target": "cuda:h100"}
+        plan, optimizer = functools.partial(stowage.plan, WIDE, loss="mse", **gpu), "adam:lr=1e-3"
+        least = {}
+        for options in ({}, {"offload": "host"}):
+            with self.assertRaises(stowage.InfeasibleBudget) as refused:
+                plan(memory_budget="16KiB", **options)
+            least[len(options)] = refused.exception.smallest_bytes
+        self.assertLess(least[1], least[0])
+        copies = {}
+        for link in ("pcie4", "nvlink-c2c"):
+            found = plan(memory_budget=least[1], offload="host", link=link)
+            self.assertLessEqual(found.arena_bytes, least[1])
+            copies[link] = found.json["graphs"][0]["copies"]
+            self.assertGreaterEqual(found.json["slow_bytes"], copies[link]["slow_peak_bytes"])
+        self.assertGreater(copies["pcie4"]["exposed_seconds"], copies["nvlink-c2c"]["exposed_seconds"])
+        with self.assertRaises(stowage.InfeasibleBudget):
+            plan(memory_budget=least[1], offload="host", host_memory="4KiB")
+        kept = plan(optimizer=optimizer, recompute="none").arena_bytes
+        self.assertNotIn("slow_bytes", plan(optimizer=optimizer, offload="auto", memory_budget=kept).json)
+        with self.assertRaises(stowage.InfeasibleBudget) as refused:
+            plan(optimizer=optimizer, memory_budget="16KiB", offload="host")
+        found = plan(optimizer=optimizer, memory_budget=refused.exception.smallest_bytes - 65536, offload="auto")
+        self.assertIn("fetched_optimizer", {buffer["kind"] for buffer in found.buffers})
+
     def test_plan_with_a_disk(self) -> None:
         """What is known of a disk reaches the planner: a step that copies fits where none that computes again does, folder or not."""
-        disk = {"offload": self.folder / "missing", "offload_bandwidth": "20,20,5", "offload_capacity": "1GiB"}
+        disk = {"offload": "host" if ON_GPU else self.folder / "missing", "offload_bandwidth": "20,20,5", "offload_capacity": "1GiB"}
         least = {}
         for options in ({}, disk):
             with self.assertRaises(stowage.CompileError) as refused:
