@@ -293,6 +293,12 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
       "run a step on N devices together, each on a batch of its own, and add up their "
       "gradients: started by mpirun -n N",
       [&](const std::string &text) { options.devices = parseCount("devices", text, 1, 1 << 16); });
+  flags.value("network", "LINK|GB/S[,US]",
+              "with --devices, what connects them: 1gbe, 10gbe, 25gbe, 100gbe, hdr, ndr, or "
+              "gigabytes a second each way and perhaps the microseconds of an exchange; sums then "
+              "pass beside the backward, as far as the budget lets them, and the plan says what a "
+              "step waits for them",
+              [&](const std::string &text) { options.network = parseNetwork(text); });
   flags.value("input", "NAMES", "graph inputs that carry data, where weights are inputs too",
               [&](const std::string &text) { options.import.dataInputs = splitList(text); });
   flags.value("parameter", "PATTERNS",
@@ -538,6 +544,13 @@ static void checkDevices(const CompileOptions &options) {
   if (options.shardPercent != 0 && options.eightBitPercent != 0)
     throw Error::badInput("--shard-state and --optimizer-state both change what is kept of large "
                           "matrices; give one of them");
+  if (options.network.isKnown() && options.devices == 1)
+    throw Error::badInput("--network connects several devices; say how many: --devices=N");
+  if (options.network.isKnown() && options.target != kDefaultTarget)
+    throw Error::badInput(
+        "--network starts sums beside the commands of a processor, and collectives "
+        "of --target=" +
+        options.target + " lie in the stream of the step; leave one of them out");
   if (options.devices == 1)
     return;
   for (const auto &[isGiven, flag] :

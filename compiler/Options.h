@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/Backend.h"
+#include "compiler/NetworkLink.h"
 #include "compiler/Offload.h"
 #include "compiler/import/Import.h"
 #include "passes/plan/Allowance.h"
@@ -55,6 +56,7 @@ struct CompileOptions {
       1;                ///< batches of a step; 0: as many as take the least time within the budget
   int64_t dataRows = 0; ///< samples that stay on the device; 0: the host brings each batch
   int64_t devices = 1;  ///< ranks that run a step together, each on `import.batch`
+  NetworkLink network;  ///< between them
   bool inSegments = false;                ///< --checkpoint=sqrt; else as `recompute` says
   std::optional<Allowance> recompute;     ///< without a budget; absent: the usual one
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one

@@ -27,6 +27,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/InputFile.h"
 #include "runtime/base/LongWork.h"
+#include "runtime/format/Reduction.h"
 #include "runtime/format/SlowCopies.h"
 
 #include "mlir/IR/Verifier.h"
@@ -247,6 +248,7 @@ CostModel sheetOf(const CompileOptions &options, const Backend &backend) {
   CostModel costs = loadDevice(options.roofline.empty() ? backend.dataSheet() : options.roofline,
                                options.threads);
   costs.slow = slowMemoryOf(options.offload);
+  costs.network = networkOf(options.network);
   return costs;
 }
 
@@ -284,7 +286,7 @@ void stateOutside(ModuleOp module, const CompileOptions &options, const Backend 
   else if (options.devices > 1) {
     const OutsideArena ranks = backend.outsideOfRanks();
     if (outside.bytes)
-      *outside.bytes += *ranks.bytes;
+      *outside.bytes += *ranks.bytes + (options.network.isKnown() ? kExchangeLaneBytes : 0);
     if (!ranks.note.empty())
       outside.note += "; " + ranks.note;
   }
@@ -391,8 +393,9 @@ void finishStep(ModuleOp step, const CompileOptions &options, const Backend &bac
     numberKernels(step);
   stateOutside(step, options, backend);
   addDeviceNote(step, backend);
-  if (const std::string note = noteOf(options.offload); !note.empty())
-    addNote(step, note);
+  for (const std::string &note : {noteOf(options.offload), noteOf(options.network)})
+    if (!note.empty())
+      addNote(step, note);
 }
 
 StepVariant variantOf(const CompileOptions &options) {

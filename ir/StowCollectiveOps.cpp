@@ -80,4 +80,44 @@ Sharings AllGatherOp::getSharings() { return {{SharingKind::Update, 0, 1}}; }
 
 bool AllGatherOp::isRecomputable() { return false; }
 
+bool isCollective(Operation *op) { return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op); }
+
+bool isStartedCollective(Operation *op) { return isCollective(op) && op->hasAttr(kStartedAttr); }
+
+Operation *awaitedCollective(Operation *op) {
+  return isa<AwaitReduceOp, AwaitGatherOp>(op) ? op->getOperand(0).getDefiningOp() : nullptr;
+}
+
+LogicalResult AwaitReduceOp::verify() {
+  Operation *start = getComing().getDefiningOp();
+  const bool isSum = isa_and_nonnull<AllReduceOp>(start) && getSources().empty();
+  auto scatter = dyn_cast_or_null<ReduceScatterOp>(start);
+  const bool isShard =
+      scatter && getSources().size() == 1 && getSources().front() == scatter.getX();
+  if ((!isSum && !isShard) || !start->hasAttr(kStartedAttr)) // C1
+    return emitOpError() << "expects what a started all_reduce makes, or a started reduce_scatter "
+                            "and its operand";
+  if (getY().getType() != getComing().getType()) // C2
+    return emitOpError() << "expects a result of type " << getComing().getType() << ", found "
+                         << getY().getType();
+  return success();
+}
+
+/// y is the bytes of what comes, as with what is fetched from slow memory.
+Sharings AwaitReduceOp::getSharings() { return {{SharingKind::Update, 0, 0}}; }
+
+LogicalResult AwaitGatherOp::verify() {
+  auto gather = getGathered().getDefiningOp<AllGatherOp>();
+  if (!gather || !gather->hasAttr(kStartedAttr) || gather.getX() != getShard()) // C1
+    return emitOpError() << "expects what a started all_gather makes, and the shard that it reads";
+  return success();
+}
+
+bool AwaitReduceOp::isRecomputable() { return false; }
+bool AwaitGatherOp::isRecomputable() { return false; }
+double AwaitReduceOp::getFlops() { return 0; }
+double AwaitGatherOp::getFlops() { return 0; }
+int64_t AwaitReduceOp::getBytesMoved() { return 0; }
+int64_t AwaitGatherOp::getBytesMoved() { return 0; }
+
 } // namespace stow

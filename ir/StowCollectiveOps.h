@@ -8,6 +8,17 @@
 
 namespace stow {
 
+/// On a collective: it only begins where it stands, and an await waits for its end.
+inline constexpr llvm::StringLiteral kStartedAttr = "stow.started";
+
+/// True for ops in which all ranks take part.
+bool isCollective(mlir::Operation *op);
+
+bool isStartedCollective(mlir::Operation *op);
+
+/// The collective whose end `op` awaits; null where it awaits none.
+mlir::Operation *awaitedCollective(mlir::Operation *op);
+
 /// The vector of a rank's shard of a value, which all `ranks` have the same type of.
 mlir::RankedTensorType shardType(mlir::RankedTensorType whole, int64_t ranks);
 

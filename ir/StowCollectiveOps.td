@@ -65,4 +65,40 @@ def Stow_AllGatherOp : Stow_Op<"all_gather", [Stow_UpdatesState, Stow_Full, Stow
   let hasVerifier = 1;
 }
 
+// A collective with stow.started begins where it stands, on the network's lane, and has ended behind its one await: until then nothing else
+// touches what it writes, and nothing writes what it reads. Collectives run on that lane one after the other, in the order of their starts.
+class Stow_RanksAwaitOp<string mnemonic, list<Trait> traits = []>
+    : Op<Stow_Dialect, mnemonic,
+         !listconcat(traits,
+                     [DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops", "getBytesMoved"]>,
+                      Stow_PrecisionInterface, Stow_NotRecomputable, Stow_Full, Stow_OfTraining])> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Stow_AwaitReduceOp : Stow_RanksAwaitOp<"await_reduce", [Stow_Shares]> {
+  let summary = "Wait until a sum over all ranks has ended";
+  let description = [{
+    y is the bytes of `coming`, which are there. C1: `coming` is what a started all_reduce makes, and there are no sources, or a started
+    reduce_scatter, and the source is its operand; C2: y has the type of `coming`.
+    ```mlir
+    %coming = stow.all_reduce %x {ranks = 2 : i64, stow.started} : (tensor<16x10xf32>) -> tensor<16x10xf32>
+    %y = stow.await_reduce %coming : (tensor<16x10xf32>) -> tensor<16x10xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$coming, Variadic<Stow_FloatTensor>:$sources);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
+def Stow_AwaitGatherOp : Stow_RanksAwaitOp<"await_gather"> {
+  let summary = "Wait until a parameter has been put together";
+  let description = [{
+    Nothing reads the parameter's new value before it. C1: `gathered` is what a started all_gather makes of `shard`.
+    ```mlir
+    stow.await_gather %w1, %x : (tensor<16x10xf32>, tensor<40xf32>) -> ()
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$gathered, Stow_FloatTensor:$shard);
+}
+
 #endif // STOW_COLLECTIVE_OPS_TD

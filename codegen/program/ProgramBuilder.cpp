@@ -6,6 +6,7 @@
 #include "ir/Joining.h"
 #include "ir/KeptSamples.h"
 #include "ir/StepGraphs.h"
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowLossOps.h"
@@ -205,6 +206,7 @@ private:
     llvm::DenseMap<Value, Bytes> offsets;
     std::vector<SmallVector<Operand>> dying;     ///< by command
     llvm::DenseMap<Operation *, int64_t> copies; ///< numbers of copies, by the op that starts them
+    llvm::DenseMap<Operation *, int64_t> exchanges; ///< likewise of collectives
   };
 
   LogicalResult buildGraph(func::FuncOp graph) {
@@ -391,6 +393,14 @@ private:
       command.ints["slow_offset"] = {slowOffsetOf(start)};
   }
 
+  /// The await of a started collective.
+  void buildAwaitOfRanks(Context &context, Operation *collective, Command &command) {
+    command.op = CommandOp::AwaitRanks;
+    command.name = sourceNameOf(collective->getLoc());
+    command.operands = {place(context, collective->getResult(0))};
+    command.ints["exchange"] = {context.exchanges.lookup(collective)};
+  }
+
   LogicalResult buildCommand(Context &context, ArrayRef<Operation *> ops, int64_t number,
                              GraphProgram &program) {
     Command command;
@@ -404,6 +414,8 @@ private:
       return failure();
     if (isCopyOrAwait(op)) {
       buildCopy(context, op, command);
+    } else if (Operation *collective = awaitedCollective(op)) {
+      buildAwaitOfRanks(context, collective, command);
     } else if (ops.size() > 1 && !call) {
       if (failed(buildTogether(context, ops, command)))
         return failure();
@@ -424,6 +436,11 @@ private:
           command.operands.push_back(place(context, result));
       if (failed(rules.complete(op, command, *built.kernels)))
         return failure();
+      if (isStartedCollective(op)) {
+        const auto next = static_cast<int64_t>(context.exchanges.size());
+        command.ints["exchange"] = {next};
+        context.exchanges[op] = next;
+      }
     } else {
       placeAll(context, op, command);
       auto kernel = built.kernels->add(op, alignmentsOf(command));

@@ -7,13 +7,13 @@
 #include "ir/StowReduceOps.h"
 #include "ir/StowShapeOps.h"
 #include "passes/memory/DescribePlan.h"
+#include "passes/memory/Exchanges.h"
 #include "passes/memory/FuseBiasGradient.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/PlanWords.h"
 #include "passes/memory/Runs.h"
-#include "runtime/format/Reduction.h"
 
 #include <absl/strings/str_cat.h>
 #include <algorithm>
@@ -58,25 +58,15 @@ std::string countOf(size_t number, const char *what) {
 /// What the ranks of a step exchange in a run of the graph.
 std::optional<PlannedReductions> reductionsOf(Block &block) {
   PlannedReductions reductions;
-  auto floats = [](Bytes bytes) { return bytes / static_cast<Bytes>(sizeof(float)); };
   for (Operation &op : block) {
-    if (auto reduce = dyn_cast<AllReduceOp>(op)) {
-      const Bytes bytes = storedBytesOf(reduce.getX().getType());
-      ++reductions.count;
-      reductions.bytes += bytes;
-      reductions.sentBytes +=
-          reductionTraffic(floats(bytes), static_cast<int64_t>(reduce.getRanks()));
-    } else if (auto scatter = dyn_cast<ReduceScatterOp>(op)) {
-      const Bytes bytes = storedBytesOf(scatter.getX().getType());
-      ++reductions.count;
-      reductions.bytes += bytes;
-      reductions.sentBytes += shardTraffic(floats(bytes), static_cast<int64_t>(scatter.getRanks()));
-    } else if (auto gather = dyn_cast<AllGatherOp>(op)) {
-      const Bytes bytes = storedBytesOf(gather.getY().getType());
-      ++reductions.gathers;
-      reductions.gatheredBytes += bytes;
-      reductions.sentBytes += shardTraffic(floats(bytes), static_cast<int64_t>(gather.getRanks()));
-    }
+    if (!isCollective(&op))
+      continue;
+    const bool isGather = isa<AllGatherOp>(op);
+    const Value whole = isGather ? op.getResult(0) : op.getOperand(0);
+    ++(isGather ? reductions.gathers : reductions.count);
+    (isGather ? reductions.gatheredBytes : reductions.bytes) += storedBytesOf(whole.getType());
+    reductions.sentBytes += exchangedBy(&op).sentBytes;
+    reductions.started += isStartedCollective(&op);
   }
   return reductions.count > 0 ? std::optional(reductions) : std::nullopt;
 }
@@ -270,8 +260,9 @@ private:
     if (!result)
       return std::nullopt;
     if (std::optional<Sharing> sharing = sharingOf(result))
-      return !isa<AwaitInOp>(result.getOwner()) && (sharing->kind == SharingKind::Overwrite ||
-                                                    sharing->kind == SharingKind::Update)
+      return !isa<AwaitInOp, AwaitReduceOp>(result.getOwner()) &&
+                     (sharing->kind == SharingKind::Overwrite ||
+                      sharing->kind == SharingKind::Update)
                  ? AliasKind::InPlace
                  : AliasKind::View;
     return liveness.isWhole(value) ? std::nullopt : std::optional(AliasKind::Part);
@@ -337,6 +328,9 @@ private:
     if (again > 0)
       return absl::StrCat("dropped early, computed again ",
                           again == 1 ? "once" : absl::StrCat(again, " times"));
+    if (llvm::any_of(storage.values,
+                     [](Value value) { return value.getDefiningOp<AwaitReduceOp>() != nullptr; }))
+      return "gradient, added up over the ranks while other commands run, until its last reader";
     if (kind == BufferKind::Gradient)
       return "gradient, until its last reader";
     return isReadBackward(storage) ? "kept for the backward pass" : "until its last reader";

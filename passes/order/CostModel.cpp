@@ -1,10 +1,12 @@
 #include "passes/order/CostModel.h"
 
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowLinearOps.h"
 #include "ir/StowOffloadOps.h"
 #include "ir/StowQuantizeOps.h"
 #include "ir/StowReduceOps.h"
+#include "passes/memory/Exchanges.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -39,44 +41,54 @@ double peakOf(const CostModel &model, Operation *op) {
 /// When the lanes and the ops go on.
 class LaneClock {
 public:
-  explicit LaneClock(const SlowMemory &slow) : slow(slow) {}
+  LaneClock(const std::optional<SlowMemory> &slow, const std::optional<Network> &network)
+      : slow(slow), network(network) {}
 
-  /// Time that `op`, an await, holds what is behind it.
+  /// Time that `op`, an await or a collective that nothing awaits, holds what is behind it.
   schedule::Cost pass(Operation *op, schedule::Cost cost) {
     now += cost;
-    if (isa<CopyOutOp>(op))
-      return start(op, slow.out, outFree, 0);
-    if (auto in = dyn_cast<CopyInOp>(op))
-      return start(op, slow.in, inFree, endOf(copyOutOf(in.getToken())));
-    schedule::Cost end = now;
+    if (slow && isa<CopyOutOp>(op))
+      return start(times.copies[op], outFree, 0,
+                   SlowMemory::durationOf(slow->out, copiedBytes(op)));
+    if (auto in = dyn_cast<CopyInOp>(op); in && slow)
+      return start(times.copies[op], inFree, endOf(copyOutOf(in.getToken())),
+                   SlowMemory::durationOf(slow->in, copiedBytes(op)));
+    if (network && isCollective(op)) {
+      start(times.exchanges[op], networkFree, 0, network->durationOf(op));
+      return isStartedCollective(op) ? 0 : waitUntil(networkFree);
+    }
     if (auto await = dyn_cast<AwaitOutOp>(op))
-      end = endOf(copyOutOf(await.getToken()));
-    else if (auto await = dyn_cast<AwaitInOp>(op))
-      end = endOf(await.getComing().getDefiningOp());
+      return waitUntil(endOf(copyOutOf(await.getToken())));
+    if (auto await = dyn_cast<AwaitInOp>(op))
+      return waitUntil(endOf(await.getComing().getDefiningOp()));
+    if (Operation *collective = awaitedCollective(op))
+      return waitUntil(times.exchanges.lookup(collective).second);
+    return 0;
+  }
+
+  CostModel::LaneTimes times;
+
+private:
+  /// 0 where nothing was copied: the bytes are there.
+  schedule::Cost endOf(Operation *start) const { return times.copies.lookup(start).second; }
+
+  schedule::Cost waitUntil(schedule::Cost end) {
     const schedule::Cost wait = std::max<schedule::Cost>(end - now, 0);
     now += wait;
     return wait;
   }
 
-  llvm::DenseMap<Operation *, std::pair<schedule::Cost, schedule::Cost>> takeCopies() {
-    return std::move(copies);
-  }
-
-private:
-  /// 0 where nothing was copied: the bytes are there.
-  schedule::Cost endOf(Operation *start) const { return copies.lookup(start).second; }
-
-  schedule::Cost start(Operation *op, const schedule::Link &link, schedule::Cost &free,
-                       schedule::Cost ready) {
+  schedule::Cost start(std::pair<schedule::Cost, schedule::Cost> &spell, schedule::Cost &free,
+                       schedule::Cost ready, schedule::Cost duration) {
     const schedule::Cost begin = std::max({now, free, ready});
-    free = begin + SlowMemory::durationOf(link, copiedBytes(op));
-    copies[op] = {begin, free};
+    free = begin + duration;
+    spell = {begin, free};
     return 0;
   }
 
-  const SlowMemory &slow;
-  schedule::Cost now = 0, outFree = 0, inFree = 0;
-  llvm::DenseMap<Operation *, std::pair<schedule::Cost, schedule::Cost>> copies; ///< by start
+  const std::optional<SlowMemory> &slow;
+  const std::optional<Network> &network;
+  schedule::Cost now = 0, outFree = 0, inFree = 0, networkFree = 0;
 };
 
 } // namespace
@@ -85,12 +97,19 @@ schedule::Cost SlowMemory::durationOf(const schedule::Link &link, Bytes bytes) {
   return link.duration(alignUp(bytes, kSlowAlignment));
 }
 
+schedule::Cost Network::durationOf(Operation *collective) const {
+  const Exchanged exchanged = exchangedBy(collective);
+  schedule::Link bytes = link;
+  bytes.latency = 0;
+  return exchanged.exchanges * link.latency + bytes.duration(exchanged.sentBytes);
+}
+
 schedule::Cost CostModel::costOf(Operation *op) const {
   return costOf(op, chosenImplementation(op));
 }
 
 schedule::Cost CostModel::costOf(Operation *op, unsigned implementation) const {
-  if (isCopyOrAwait(op))
+  if (isCopyOrAwait(op) || awaitedCollective(op))
     return 0;
   const schedule::Cost fastest = costOfFastest(op);
   const auto choices = implementationsOf(op);
@@ -131,22 +150,23 @@ CostModel::GraphTime CostModel::timeOf(func::FuncOp graph) const {
       time.copies +=
           SlowMemory::durationOf(isa<CopyOutOp>(op) ? slow->out : slow->in, copiedBytes(&op));
   }
-  for (const auto &[await, wait] : waitsIn(graph))
-    time.waits += wait;
+  const LaneTimes lanes = lanesIn(graph);
+  for (const auto &[await, wait] : lanes.waits)
+    (isCopyOrAwait(await) ? time.waits : time.exposed) += wait;
+  for (const auto &[collective, spell] : lanes.exchanges)
+    time.exchanges += spell.second - spell.first;
   return time;
 }
 
 CostModel::LaneTimes CostModel::lanesIn(func::FuncOp graph) const {
-  LaneTimes times;
-  if (!slow)
-    return times;
-  LaneClock clock(*slow);
+  if (!slow && !network)
+    return LaneTimes();
+  LaneClock clock(slow, network);
   for (Operation &op : graph.getBody().front())
     if (!launchesNothing(&op))
       if (const schedule::Cost wait = clock.pass(&op, costOf(&op)))
-        times.waits[&op] = wait;
-  times.copies = clock.takeCopies();
-  return times;
+        clock.times.waits[&op] = wait;
+  return std::move(clock.times);
 }
 
 } // namespace stow

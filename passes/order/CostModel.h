@@ -34,6 +34,14 @@ struct SlowMemory {
   static schedule::Cost durationOf(const schedule::Link &link, Bytes bytes);
 };
 
+/// The network between the ranks of a step. Collectives pass on a lane of their own, one after the other, each in one or more exchanges.
+struct Network {
+  schedule::Link link; ///< in nanoseconds; the latency is that of an exchange
+
+  /// Nanoseconds that a collective takes on its lane.
+  schedule::Cost durationOf(mlir::Operation *collective) const;
+};
+
 struct CostModel {
   std::string device = "cpu"; ///< where costs come from, for reports
   bool measured =
@@ -42,6 +50,7 @@ struct CostModel {
   double bytesPerSecond = 1e10;
   double launchSeconds = 1e-6;
   std::optional<SlowMemory> slow; ///< absent: nothing travels
+  std::optional<Network> network; ///< absent: what ranks exchange takes no time that is known
 
   /// Nanoseconds of one execution: kCostAttr, or the roofline, times the slowdown of the chosen
   /// implementation (passes/memory/Implementations.h). Types without a peak of their own count as f32.
@@ -54,17 +63,22 @@ struct CostModel {
   /// top to need less memory: recomputation, slower ways, and waiting for copies.
   struct GraphTime {
     schedule::Cost once = 0, extra = 0, waits = 0;
-    schedule::Cost copies = 0; ///< what all copies take on their lanes, whoever waits
+    schedule::Cost copies = 0;    ///< what all copies take on their lanes, whoever waits
+    schedule::Cost exchanges = 0; ///< what all collectives take on the network's lane
+    schedule::Cost exposed = 0;   ///< what ops wait for them
+    /// Without what is exposed.
     schedule::Cost total() const { return once + extra + waits; }
   };
   GraphTime timeOf(mlir::func::FuncOp graph) const;
 
   /// A graph by the clock of the lanes (ir/plan/schedule/Lanes.h).
   struct LaneTimes {
-    /// What each await of a copy holds the ops behind it.
+    /// What each await of a copy or of a collective, and each collective that nothing awaits, holds the ops behind it.
     llvm::DenseMap<mlir::Operation *, schedule::Cost> waits;
     /// When each copy begins on its lane and ends, from the graph's start, by the op that starts it.
     llvm::DenseMap<mlir::Operation *, std::pair<schedule::Cost, schedule::Cost>> copies;
+    /// Likewise of each collective.
+    llvm::DenseMap<mlir::Operation *, std::pair<schedule::Cost, schedule::Cost>> exchanges;
   };
   LaneTimes lanesIn(mlir::func::FuncOp graph) const;
 

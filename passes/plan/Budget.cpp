@@ -323,7 +323,9 @@ StepChoice BudgetPlanner::copyOf(const StepChoice &choice) {
   copy.firstWithCopies = choice.firstWithCopies;
   copy.firstRuns = choice.firstRuns;
   copy.isSplit = choice.isSplit;
+  copy.started = choice.started;
   copy.time = choice.time;
+  copy.exposed = choice.exposed;
   copy.livePeakBytes = choice.livePeakBytes;
   copy.arenaBytes = choice.arenaBytes;
   copy.placed = clone(choice.placed);

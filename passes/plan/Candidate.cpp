@@ -71,7 +71,9 @@ StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp>
   if (auto finding = failureOf(module, share))
     return refuse(std::move(choice), module, *finding);
   auto graph = stepGraph(module);
-  choice.time = costs.timeOf(graph).total();
+  const CostModel::GraphTime time = costs.timeOf(graph);
+  choice.time = time.total();
+  choice.exposed = time.exposed;
   Liveness liveness(graph);
   choice.livePeakBytes = liveness.transientPeak() + liveness.stateBytes();
   auto pack = [&](PassManager &manager) {

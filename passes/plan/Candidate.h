@@ -37,8 +37,11 @@ struct StepChoice {
   std::vector<std::optional<schedule::OpId>> firstRuns;
   /// Of the step in which products and the kernels that they took in are apart (passes/fuse/Epilogues.h).
   bool isSplit = false;
+  /// Where collectives are started ahead of their awaits: the most bytes that they hold at once (passes/order/StartCollectives.h).
+  std::optional<Bytes> started;
   schedule::Cost time = 0; ///< of the training graph, in nanoseconds; with what it waits for copies
-  Bytes livePeakBytes = 0; ///< state included
+  schedule::Cost exposed = 0; ///< what it waits for other ranks on top
+  Bytes livePeakBytes = 0;    ///< state included
   Bytes arenaBytes = 0;
   mlir::OwningOpRef<mlir::ModuleOp> placed; ///< null where the checks refused it
 

@@ -8,6 +8,7 @@
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/RelaxedProblem.h"
+#include "passes/order/StartCollectives.h"
 #include "passes/plan/PackingWindow.h"
 #include "passes/plan/Stages.h"
 #include "passes/solvers/schedule/search/FitCapacity.h"
@@ -40,6 +41,10 @@ constexpr Bytes kLittleOvershoot = 2000;
 /// Ops from which on a rung of the ladder takes so long that an allowance looks at every fifth
 /// percent alone.
 constexpr int64_t kLargeStep = 1000;
+
+/// What of the bytes of all collectives may be under way at once is tried in these parts: from all of them to what hides the exchange of
+/// a step with a hundred parameters behind one product.
+constexpr int64_t kPartsUnderWay[] = {1, 2, 4, 8, 16, 32, 64};
 
 func::FuncOp trainGraph(ModuleOp module) {
   auto graph = stepGraph(module);
@@ -104,6 +109,10 @@ GraphPlanner::GraphPlanner(ModuleOp prepared, const CostModel &deviceCosts, cons
 }
 
 std::optional<StepChoice> GraphPlanner::plan(Bytes budget) {
+  return costs.network ? planBesideNetwork(budget) : planInTurn(budget);
+}
+
+std::optional<StepChoice> GraphPlanner::planInTurn(Bytes budget) {
   try {
     return wasInterrupted() ? fastestSoFar(budget) : search(budget);
   } catch (const Interrupted &) {
@@ -243,9 +252,55 @@ StepChoice GraphPlanner::within(const Allowance &allowance, Bytes beside) {
     return best;
   try {
     searchWithin(allowance, beside, best);
+    const Bytes most =
+        allowance.isForSmallest() ? best.arenaBytes : std::numeric_limits<Bytes>::max();
+    return withCollectivesStarted(copyOf(best), most);
   } catch (const Interrupted &) {
     acknowledgeInterruption();
   }
+  return best;
+}
+
+StepChoice GraphPlanner::withCollectivesStarted(StepChoice choice, Bytes budget) {
+  if (!costs.network || choice.exposed == 0 || choice.isRefused())
+    return choice;
+  const Bytes all = collectiveBytes(trainGraph(*bound));
+  StepChoice best = copyOf(choice);
+  for (const int64_t part : kPartsUnderWay) {
+    StepChoice next = copyOf(choice);
+    next.started = all / part;
+    OwningOpRef<ModuleOp> module = inOrderOf(next).module;
+    StepChoice tried = candidates.make(choice.method, std::move(module), kPackingWork);
+    if (tried.arenaBytes > budget)
+      continue;
+    if (tried.exposed > best.exposed && best.started)
+      break; // and with less under way it waits longer
+    if (std::tie(tried.exposed, tried.arenaBytes) < std::tie(best.exposed, best.arenaBytes)) {
+      tried.solution = choice.solution;
+      tried.started = next.started;
+      best = std::move(tried);
+    }
+  }
+  return best;
+}
+
+std::optional<StepChoice> GraphPlanner::planBesideNetwork(Bytes budget) {
+  std::optional<StepChoice> best;
+  auto look = [&](Bytes within) {
+    std::optional<StepChoice> inTurn = planInTurn(within);
+    if (!inTurn)
+      return;
+    StepChoice found = withCollectivesStarted(std::move(*inTurn), budget);
+    if (!best || found.time + found.exposed < best->time + best->exposed)
+      best = std::move(found);
+  };
+  look(budget);
+  if (!best || best->exposed == 0)
+    return best;
+  const Bytes all = collectiveBytes(trainGraph(*bound));
+  for (const int64_t part : kPartsUnderWay)
+    if (!wasInterrupted() && keepAll.arenaBytes > budget - all / part)
+      look(budget - all / part);
   return best;
 }
 
@@ -352,19 +407,28 @@ double GraphPlanner::extraTimeBound(Bytes budget) {
   return static_cast<double>(std::max<schedule::Cost>(again, 0)) / static_cast<double>(once);
 }
 
-OwningOpRef<ModuleOp> GraphPlanner::orderedFormOf(const StepChoice &choice) const {
-  OwningOpRef<ModuleOp> module = clone(bound);
-  Bytes wanted = std::numeric_limits<Bytes>::max();
+GraphPlanner::Ordered GraphPlanner::inOrderOf(const StepChoice &choice) const {
+  Ordered ordered = {clone(bound)};
   if (choice.withCopies) {
-    const StepProblem step = applyTo(*module, *choice.withCopies);
-    wanted = schedule::verify(problem, lanesOf(step, *costs.slow), *choice.withCopies).peakBytes;
+    const StepProblem step = applyTo(*ordered.module, *choice.withCopies);
+    ordered.wantedLive =
+        schedule::verify(problem, lanesOf(step, *costs.slow), *choice.withCopies).peakBytes;
   } else if (choice.solution) {
-    applyTo(*module, schedule::withoutCopies(problem, *choice.solution));
-    wanted = wantedLiveOf(*choice.solution);
+    applyTo(*ordered.module, schedule::withoutCopies(problem, *choice.solution));
+    ordered.wantedLive = wantedLiveOf(*choice.solution);
   }
-  runStage(*module, "order",
-           [&](PassManager &manager) { addSharePasses(manager, target, wanted); });
-  return module;
+  if (choice.started) {
+    startCollectives(trainGraph(*ordered.module), costs, *choice.started);
+    ordered.wantedLive = std::numeric_limits<Bytes>::max();
+  }
+  return ordered;
+}
+
+OwningOpRef<ModuleOp> GraphPlanner::orderedFormOf(const StepChoice &choice) const {
+  Ordered ordered = inOrderOf(choice);
+  runStage(*ordered.module, "order",
+           [&](PassManager &manager) { addSharePasses(manager, target, ordered.wantedLive); });
+  return std::move(ordered.module);
 }
 
 StepChoice &GraphPlanner::betterBeside(StepChoice &first, StepChoice &second) const {

@@ -12,6 +12,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -59,6 +60,15 @@ public:
   schedule::Problem problem; ///< of the training graph
 
 private:
+  std::optional<StepChoice> planInTurn(Bytes budget);
+
+  /// The same steps with collectives started ahead of their awaits, within the budget: the one that waits least for other ranks,
+  /// and of those the smallest. `choice` itself where none waits less, or ranks exchange nothing whose time is known.
+  StepChoice withCollectivesStarted(StepChoice choice, Bytes budget);
+
+  /// Among plans for the budget, and for what of it the bytes of collectives under way leave, the one of least time.
+  std::optional<StepChoice> planBesideNetwork(Bytes budget);
+
   std::optional<StepChoice> search(Bytes budget);
   std::optional<StepChoice> walk(Bytes budget);
   std::optional<StepChoice> planAffordable(Bytes budget, schedule::Cost most);
@@ -136,6 +146,13 @@ private:
   schedule::PlanOptions planOptions() const;
 
   StepProblem problemOf(mlir::ModuleOp module) const;
+
+  /// The step in the order of a choice, nothing shared yet, and the live bytes that are wanted of it.
+  struct Ordered {
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    Bytes wantedLive = std::numeric_limits<Bytes>::max();
+  };
+  Ordered inOrderOf(const StepChoice &choice) const;
 
   /// Returns what the module was scheduled by.
   StepProblem applyTo(mlir::ModuleOp module, const schedule::LaneSolution &solution) const;

@@ -26,7 +26,7 @@ void setCopyTimes(PlannedCopies &planned, func::FuncOp graph, const CostModel &c
 } // namespace
 
 Plan planOf(ModuleOp placed, const CostModel &costs) {
-  // Where something travels, an await takes the time that it holds what is behind it.
+  // Where something travels, or ranks exchange, an await takes the time that it holds what is behind it.
   llvm::DenseMap<Operation *, schedule::Cost> waits;
   for (auto graph : placed.getOps<func::FuncOp>()) {
     const CostModel::LaneTimes lanes = costs.lanesIn(graph);
@@ -37,14 +37,19 @@ Plan planOf(ModuleOp placed, const CostModel &costs) {
     const bool isKnown = !costs.measured || isStepGraph(op->getParentOfType<func::FuncOp>());
     return isKnown ? static_cast<double>(costs.costOf(op) + waits.lookup(op)) / 1e9 : 0;
   });
-  for (auto [graph, planned] : llvm::zip_equal(placed.getOps<func::FuncOp>(), plan.graphs))
+  for (auto [graph, planned] : llvm::zip_equal(placed.getOps<func::FuncOp>(), plan.graphs)) {
+    const CostModel::GraphTime time = costs.timeOf(graph);
+    if (planned.reductions && costs.network) {
+      planned.reductions->seconds = static_cast<double>(time.exchanges) / 1e9;
+      planned.reductions->exposedSeconds = static_cast<double>(time.exposed) / 1e9;
+    }
     if (planned.copies) {
-      const CostModel::GraphTime time = costs.timeOf(graph);
       planned.copies->exposedSeconds = static_cast<double>(time.waits) / 1e9;
       planned.copies->hiddenSeconds =
           static_cast<double>(std::max<schedule::Cost>(time.copies - time.waits, 0)) / 1e9;
       setCopyTimes(*planned.copies, graph, costs);
     }
+  }
   CostModel::GraphTime time;
   for (auto graph : placed.getOps<func::FuncOp>())
     if (isStepGraph(graph) && graphShape(graph).empty()) {
@@ -52,11 +57,12 @@ Plan planOf(ModuleOp placed, const CostModel &costs) {
       time.once += runsPerStep(graph) * once.once;
       time.extra += runsPerStep(graph) * once.extra;
       time.waits += runsPerStep(graph) * once.waits;
+      time.exposed += runsPerStep(graph) * once.exposed;
     }
   plan.extraTimeFraction =
       time.once > 0 ? static_cast<double>(time.extra + time.waits) / static_cast<double>(time.once)
                     : 0;
-  plan.stepSeconds = static_cast<double>(time.total()) * 1e-9;
+  plan.stepSeconds = static_cast<double>(time.total() + time.exposed) * 1e-9;
   plan.costSource = (costs.measured ? "" : "roofline of ") + costs.device;
   return plan;
 }

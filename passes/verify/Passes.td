@@ -99,6 +99,7 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
     nor a token that is no copy or await, but that of state that lies in slow memory (`stow.slow_state`), whose new value is returned as the token of
     its copy_out.
     O8: S11 holds.
+    O9: one await waits for every collective with `stow.started`, and nothing else reads what it makes, but that of an all_gather is returned.
 
     Requires: any module.
 
@@ -133,7 +134,9 @@ def VerifyPlacedPass : Pass<"stow-verify-placed", "::mlir::ModuleOp"> {
     P9: a buffer is written between a copy_out of it and its await, or read or written between a copy_in and its await; a copy is not
     awaited, or twice; what a copy_in fetches has been overwritten in slow memory, or is while a copy is under way there; or a copy_out
     has no whole blocks of `stow.slow_bytes` at its `stow.slow_offset`; or state that lies in slow memory has other places in two graphs,
-    or is not there in the end: itself, or the copy of its new value.
+    or is not there in the end: itself, or the copy of its new value;
+    P10: what a collective with `stow.started` writes is read or written, or what it reads is written, before its await; it has a workspace;
+    it is not awaited, or twice.
 
     Parts of concats need not be aligned. It shares no code with the passes that decide storage.
 

@@ -104,7 +104,9 @@ LogicalResult checkGraph(func::FuncOp graph) {
   }
   for (Operation &op : graph.front().without_terminator()) {
     Origins operands;
-    for (Value operand : op.getOperands()) {
+    // An await hands on what comes, whatever that is made of.
+    const bool isAwait = isa<AwaitReduceOp, AwaitGatherOp>(op);
+    for (Value operand : isAwait ? op.getOperands().take_front() : op.getOperands()) {
       const Origins its = origins.lookup(operand);
       operands.batch = operands.batch ? operands.batch : its.batch;
       operands.shard = operands.shard ? operands.shard : its.shard;

@@ -1,4 +1,5 @@
 // Checks the ordered form: only what launches or is a view, state bound, in-place marks sound.
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowOffloadOps.h"
 #include "ir/StowShapeOps.h"
@@ -97,7 +98,7 @@ public:
     bool ok = true;
     for (Operation &op : graph.getBody().front()) {
       ok &= succeeded(checkKind(op)) && succeeded(checkReads(op)) && succeeded(checkMarks(op)) &&
-            succeeded(checkInside(op)) && succeeded(checkCopy(op));
+            succeeded(checkInside(op)) && succeeded(checkCopy(op)) && succeeded(checkStarted(op));
       for (OpResult result : op.getResults())
         define(op, result);
     }
@@ -135,6 +136,24 @@ private:
         }))
       return op.emitError() << "makes a token that an op reads which is no copy or await";
     return success();
+  }
+
+  LogicalResult checkStarted(Operation &op) { // O9
+    if (!op.hasAttr("stow.started"))
+      return success();
+    if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op))
+      return op.emitError() << "is started; only collectives are";
+    int64_t awaits = 0;
+    for (OpOperand &use : op.getResult(0).getUses()) {
+      const bool isAwait =
+          isa<AwaitReduceOp, AwaitGatherOp>(use.getOwner()) && use.getOperandNumber() == 0;
+      awaits += isAwait;
+      if (!isAwait && (!isa<AllGatherOp>(op) || !use.getOwner()->hasTrait<OpTrait::IsTerminator>()))
+        return op.emitError() << "is started, and an op reads what it makes without an await";
+    }
+    return awaits == 1 ? success()
+                       : LogicalResult(op.emitError() << "is started and awaited " << awaits
+                                                      << " times; expected once");
   }
 
   LogicalResult checkReads(Operation &op) { // O2

@@ -10,8 +10,11 @@
 //
 // A copy touches its buffer at any time between its start and its await, so that nothing else may touch it
 // there: a copy out is in flight over bytes that are read, a copy in over bytes that are written. Slow memory
-// is followed as the arena is, a write of it for each copy out.
+// is followed as the arena is, a write of it for each copy out. So it is with a started collective: it reads some bytes and writes
+// others until it is awaited. All ranks run the one program, and so the same collectives in the same order, at the same offsets.
+#include "ir/StowCollectiveOps.h"
 #include "passes/verify/CopyReplay.h"
+#include "passes/verify/ExchangeReplay.h"
 #include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
 
@@ -241,7 +244,7 @@ private:
       if (!offset)
         continue;
       Comb range = rangeAt(offset.getInt(), argument.getType());
-      if (failed(checkBounds(range, &op, "a next input")) || failed(traffic.checkWrite(&op, range)))
+      if (failed(checkBounds(range, &op, "a next input")) || failed(checkUntouched(op, range)))
         return failure();
       next.push_back({argument, {range, {content.write(range)}}});
     }
@@ -288,6 +291,8 @@ private:
     }
     if (isa<AwaitInOp>(op))
       return arrive(cast<AwaitInOp>(op));
+    if (isa<AwaitReduceOp, AwaitGatherOp>(op))
+      return awaitRanks(op);
     bool ok = true;
     for (OpOperand &operand : op.getOpOperands())
       ok &= succeeded(checkRead(operand));
@@ -295,6 +300,8 @@ private:
       return failure();
     if (isa<CopyOutOp, AwaitOutOp, CopyInOp>(op))
       return copy(op);
+    if (op.hasAttr("stow.started"))
+      return startExchange(op);
     const Sharings joined = joinedBy(op);
     if (!joined.empty()) {
       launch = {};
@@ -329,6 +336,39 @@ private:
         failed(checkRead(op->getOpOperand(1))))
       return failure();
     places[op.getY()] = place;
+    return success();
+  }
+
+  /// A sum is made where its result lies; what of it lies elsewhere the op has copied before it began.
+  LogicalResult startExchange(Operation &op) {
+    launch = {};
+    if (op.hasAttr("stow.together") || !isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op))
+      return op.emitError() << "is started, and no collective of its own";
+    if (op.hasAttr(kWorkspaceAttr))
+      return op.emitError() << "is started and has a workspace, which ends with its command";
+    if (failed(write(op)))
+      return failure();
+    SmallVector<Comb> read;
+    if (!isa<AllReduceOp>(op))
+      read.push_back(places.lookup(op.getOperand(0)).range);
+    return exchanges.start(&op, read, {places.lookup(op.getResult(0)).range});
+  }
+
+  /// What ranks have exchanged is there, where the collective wrote it.
+  LogicalResult awaitRanks(Operation &op) {
+    launch = {};
+    if (failed(exchanges.await(&op, op.getOperand(0).getDefiningOp())))
+      return failure();
+    for (OpOperand &operand : op.getOpOperands())
+      if (failed(checkRead(operand)))
+        return failure();
+    if (op.getNumResults() == 0)
+      return success();
+    auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
+    const Place place = places.lookup(op.getOperand(0));
+    if (!offsets || offsets.size() != 1 || offsets[0] != place.range.begin)
+      return op.emitError() << "result 0 must lie where operand 0 lies";
+    places[op.getResult(0)] = place;
     return success();
   }
 
@@ -412,7 +452,7 @@ private:
           return op.emitError() << "overwrites operand " << operand.getOperandNumber()
                                 << " while it copies another";
     for (const Comb &box : copied) {
-      if (failed(traffic.checkWrite(&op, box)))
+      if (failed(checkUntouched(op, box)))
         return failure();
       result.events.push_back(content.write(box));
     }
@@ -426,7 +466,15 @@ private:
       return operand.getOwner()->emitError()
              << "operand " << operand.getOperandNumber() << " at [" << place.range.begin << ", "
              << place.range.end << ") has been overwritten before this op reads it";
+    if (failed(exchanges.checkRead(operand.getOwner(), place.range)))
+      return failure();
     return traffic.checkRead(operand.getOwner(), place.range);
+  }
+
+  /// No copy and no collective under way is in the way of a write.
+  LogicalResult checkUntouched(Operation &op, const Comb &range) const {
+    return success(succeeded(traffic.checkWrite(&op, range)) &&
+                   succeeded(exchanges.checkWrite(&op, range)));
   }
 
   LogicalResult write(Operation &op) {
@@ -438,7 +486,7 @@ private:
       Comb range = rangeAt(offsets[result.getResultNumber()], result.getType());
       if (failed(checkPart(op, result, range)) ||
           failed(checkBounds(range, &op, "result", !parts.contains(result))) ||
-          failed(checkOverwrite(op, result, range)) || failed(traffic.checkWrite(&op, range)))
+          failed(checkOverwrite(op, result, range)) || failed(checkUntouched(op, range)))
         return failure();
       for (Comb other : written)
         if (other.overlaps(range))
@@ -506,7 +554,7 @@ private:
     for (Comb result : written)
       if (result.overlaps(range))
         return op.emitError() << "workspace overlaps a result";
-    if (failed(traffic.checkWrite(&op, range)))
+    if (failed(checkUntouched(op, range)))
       return failure();
     content.write(range);
     return success();
@@ -514,7 +562,8 @@ private:
 
   /// Outputs and state must be whole at the end, new state where the old one lay.
   LogicalResult leave(Operation &terminator) {
-    bool ok = succeeded(keepNextInputs()) && succeeded(traffic.leave());
+    bool ok =
+        succeeded(keepNextInputs()) && succeeded(traffic.leave()) && succeeded(exchanges.leave());
     llvm::StringMap<Value> replaced;
     for (OpOperand &operand : terminator.getOpOperands()) {
       ok &= succeeded(checkRead(operand));
@@ -565,6 +614,7 @@ private:
   int64_t arenaBytes, alignment, workspaceAlignment;
   Launch launch;
   CopyReplay traffic;
+  ExchangeReplay exchanges;
   llvm::StringMap<Comb> &stateRanges;
   ArenaContent content;
   llvm::DenseMap<Value, Place> places;

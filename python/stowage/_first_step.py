@@ -27,14 +27,14 @@ EAGER = 2.5
 #: Flags that change how a step is run, not what it computes.
 _HARMLESS = ("--recompute", "--memory-budget", "--threads", "--loss-output", "--profile", "--checkpoint", "--roofline", "--remarks",
              "--budget-covers", "--reserve", "--shapes", "--input-gradients", "--seed", "--target-cpu", "--loss-chunks", "--row-chunks", "--offload",
-             "--offload-bandwidth", "--offload-capacity", "--offload-state", "--shard-state", "--host-memory",
+             "--offload-bandwidth", "--offload-capacity", "--offload-state", "--shard-state", "--network", "--host-memory",
              "--link")  # fmt: skip
 #: Flags that a copy of the step leaves out.
 _LEFT_OUT = ("--clip-norm", "--clip-value", "--group", "--no-decay", "--precision", "--keep-wide", "--loss-scale", "--no-dropout",
              "--target", "--optimizer")  # fmt: skip
 #: Flags that say how much memory the step takes; the copy takes what it needs.
 _PLANNING = ("--memory-budget", "--reserve", "--recompute", "--checkpoint", "--shapes", "--offload", "--offload-bandwidth", "--offload-capacity", "--offload-state",
-             "--shard-state", "--host-memory", "--link")  # fmt: skip
+             "--shard-state", "--network", "--host-memory", "--link")  # fmt: skip
 
 
 class NotCompared(Exception):

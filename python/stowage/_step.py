@@ -196,7 +196,7 @@ def _compared(source: _Source, module: Any, example_inputs: Any, model: Model, p
 def _checked_alone(source: _Source, module: Any, example_inputs: Any, seed: int, accumulate: Any, memory_budget: Any) -> Any:
     """The same of a step for several devices, whose loss is that of all: by rank 0 alone, of the step on one device."""
     path = str(source.folder / "libalone.so")
-    flags = [flag for flag in source.flags if not flag.startswith("--shard-state=")]
+    flags = [flag for flag in source.flags if not flag.startswith(("--shard-state=", "--network="))]
     arguments = [source.path, *flags, *source.arguments()[1 + len(source.flags) :], *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", path], source.binary)
     library = Library(path)

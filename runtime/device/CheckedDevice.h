@@ -37,6 +37,7 @@ public:
   OutsideMemory outsideMemory() const override { return inner->outsideMemory(); }
   std::optional<DriverMemory> driverMemory() const override { return inner->driverMemory(); }
   std::optional<SlowTraffic> slowTraffic() const override { return inner->slowTraffic(); }
+  std::optional<ExchangeWaits> exchangeWaits() const override { return inner->exchangeWaits(); }
   std::vector<std::string> notes() const override { return inner->notes(); }
   std::string algorithms() const override { return inner->algorithms(); }
 

@@ -65,6 +65,12 @@ struct DeviceOptions {
   Ranks *ranks = nullptr;
 };
 
+/// What commands have waited for collectives that were started before, in all runs but the first, in which ranks meet.
+struct ExchangeWaits {
+  double seconds = 0;
+  int64_t runs = 0;
+};
+
 /// What becomes of buffers that die.
 enum class Poison : uint8_t {
   None,
@@ -184,6 +190,9 @@ public:
 
   /// None where nothing travels.
   virtual std::optional<SlowTraffic> slowTraffic() const { return std::nullopt; }
+
+  /// None where no collective is started ahead of its await.
+  virtual std::optional<ExchangeWaits> exchangeWaits() const { return std::nullopt; }
 
   /// Seconds that copy `copy` of a graph (SlowCopies.h) took when it was done last, beside the commands that
   /// ran meanwhile; asked after a run of that graph.

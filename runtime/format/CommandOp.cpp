@@ -22,6 +22,7 @@ constexpr std::pair<CommandOp, std::string_view> table[] = {
     {CommandOp::ReduceScatter, "reduce_scatter"},
     {CommandOp::Shard, "shard"},
     {CommandOp::AllGather, "all_gather"},
+    {CommandOp::AwaitRanks, "await_ranks"},
     {CommandOp::DnnlConvolution, "dnnl.convolution"},
     {CommandOp::DnnlConvolutionGradInput, "dnnl.convolution_grad_input"},
     {CommandOp::DnnlConvolutionGradWeight, "dnnl.convolution_grad_weight"},

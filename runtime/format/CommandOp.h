@@ -13,6 +13,8 @@
 //   all_reduce                   x, y; both f32, of one layout         ranks
 //   reduce_scatter, shard        x, y; f32, y a shard of x             ranks
 //   all_gather                   a shard, the old value, y; f32        ranks
+//                                these, but shard, with [exchange]: only started, the graph's number so many
+//   await_ranks                  what that makes                       exchange
 //   dnnl.convolution             src, weights, [bias], dst            (1)
 //   dnnl.convolution_grad_input  diff_dst, weights, diff_src          (1)
 //   dnnl.convolution_grad_weight src, diff_dst, diff_weights          (1)
@@ -81,6 +83,7 @@ enum class CommandOp : uint8_t {
   ReduceScatter,
   Shard,
   AllGather,
+  AwaitRanks, ///< waits for a collective that was started
   DnnlConvolution,
   DnnlConvolutionGradInput,
   DnnlConvolutionGradWeight,

@@ -150,6 +150,9 @@ struct PlannedReductions {
   int64_t gathers = 0; ///< of parameters whose ranks update a shard each
   Bytes gatheredBytes = 0;
   Bytes sentBytes = 0; ///< by a rank, and as many come to it
+  int64_t started = 0; ///< of them all, that run beside other commands until they are awaited
+  /// Of a known network: what all take on it, one after the other, and what commands wait for them. Absent: not known.
+  std::optional<double> seconds = {}, exposedSeconds = {};
 };
 
 /// The plan of one graph (training step or evaluation). Persistent buffers are listed in each.

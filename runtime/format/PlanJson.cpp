@@ -312,6 +312,11 @@ Json reductionsJson(const PlannedReductions &reductions) {
     json["gathered_bytes"] = reductions.gatheredBytes;
   }
   json["sent_bytes"] = reductions.sentBytes;
+  if (reductions.seconds) {
+    json["started"] = reductions.started;
+    json["seconds"] = *reductions.seconds;
+    json["exposed_seconds"] = reductions.exposedSeconds.value_or(0);
+  }
   return json;
 }
 
@@ -324,6 +329,11 @@ PlannedReductions reductionsFrom(const JsonNode &node) {
     reductions.gatheredBytes = node.count("gathered_bytes");
   }
   reductions.sentBytes = node.count("sent_bytes");
+  if (node.has("seconds")) {
+    reductions.started = node.count("started");
+    reductions.seconds = node.number("seconds");
+    reductions.exposedSeconds = node.number("exposed_seconds");
+  }
   return reductions;
 }
 

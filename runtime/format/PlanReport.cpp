@@ -315,6 +315,15 @@ std::string describeCopies(const Plan &plan) {
   return text;
 }
 
+/// "; of 5.12 ms on the network a step waits 0.31 ms", where that is known.
+static std::string exposureOf(const PlannedReductions &reductions) {
+  if (!reductions.seconds)
+    return "";
+  return concat("; of ", milliseconds(*reductions.seconds), " ms on the network it waits ",
+                milliseconds(reductions.exposedSeconds.value_or(0)), " ms, ", reductions.started,
+                " of ", reductions.count + reductions.gathers, " started ahead of what needs them");
+}
+
 std::string describeReductions(const Plan &plan) {
   if (plan.devices == 1)
     return "";
@@ -329,7 +338,8 @@ std::string describeReductions(const Plan &plan) {
                  ? concat(" and gathers ", formatBytesExact(graph.reductions->gatheredBytes),
                           " of updated shards in ", graph.reductions->gathers)
                  : "",
-             ", for which each sends and gets ", formatBytesExact(graph.reductions->sentBytes));
+             ", for which each sends and gets ", formatBytesExact(graph.reductions->sentBytes),
+             exposureOf(*graph.reductions));
   return text;
 }
 

@@ -206,6 +206,9 @@ size_t graphIndex(const Program &program, GraphRole role, size_t shape = 0);
 /// The number of the graph that runs on batch `number` of a step, counted from 0. Throws as graphIndex.
 size_t stepGraphIndex(const Program &program, int64_t number = 0, size_t shape = 0);
 
+/// Whether collectives run beside other commands until they are awaited.
+bool startsExchanges(const Program &program);
+
 std::string toJson(const Program &program);
 /// Throws Error(BadInput) with the key that is wrong.
 Program programFromJson(std::string_view text);

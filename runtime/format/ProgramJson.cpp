@@ -330,6 +330,13 @@ void checkCopies(const Program &program, const JsonNode &node) {
 
 } // namespace
 
+bool startsExchanges(const Program &program) {
+  return std::ranges::any_of(program.graphs, [](const GraphProgram &graph) {
+    return std::ranges::any_of(
+        graph.commands, [](const Command &command) { return command.op == CommandOp::AwaitRanks; });
+  });
+}
+
 size_t graphIndex(const Program &program, GraphRole role, size_t shape) {
   const std::string name = shape == 0 ? "" : program.shapes.at(shape).name;
   auto found = std::ranges::find_if(program.graphs, [&](const GraphProgram &graph) {

@@ -28,4 +28,13 @@ Bytes reductionTraffic(int64_t count, int64_t ranks) {
   return sent * static_cast<Bytes>(sizeof(float));
 }
 
+int64_t reductionExchanges(int64_t count) {
+  return 2 * ((count + kReductionChunk - 1) / kReductionChunk);
+}
+
+int64_t shardExchanges(int64_t count, int64_t ranks) {
+  const int64_t piece = shardPiece(count, ranks);
+  return (shardElements(count, ranks) + piece - 1) / piece;
+}
+
 } // namespace stow

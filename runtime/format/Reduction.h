@@ -31,6 +31,15 @@ constexpr int64_t shardPiece(int64_t count, int64_t ranks) {
 /// 4.0.2 and 21 with Open MPI 4.1.4.
 inline constexpr Bytes kRanksProcessBytes = Bytes{48} << 20;
 
+/// What a lane of its own for exchanges, which run beside other commands, takes beside the arena: its scratch, which is that of a
+/// chunk with a little more for pieces of equal size, and what its thread touches of its stack.
+inline constexpr Bytes kExchangeLaneBytes = Bytes{2} << 20;
+
+/// Scratch in which any exchange between `ranks` ranks fits.
+constexpr Bytes laneScratchBytes(int64_t ranks) {
+  return (kReductionChunk + ranks) * static_cast<Bytes>(sizeof(float));
+}
+
 /// Scratch of the sum of `count` floats.
 Bytes reductionScratchBytes(int64_t count, int64_t ranks);
 
@@ -42,5 +51,10 @@ Bytes shardTraffic(int64_t count, int64_t ranks);
 
 /// What a rank sends for the sum of `count` floats, the most of any: others' pieces, and its own sums to each.
 Bytes reductionTraffic(int64_t count, int64_t ranks);
+
+/// Exchanges, one behind the other, that the sum of `count` floats consists of, and those of a shard of such a sum or of putting
+/// shards together.
+int64_t reductionExchanges(int64_t count);
+int64_t shardExchanges(int64_t count, int64_t ranks);
 
 } // namespace stow

@@ -11,16 +11,16 @@ namespace stow::host {
 
 namespace {
 
-class AllReduceCall : public LibraryCall {
+class AllReduceCall : public Exchange {
 public:
   AllReduceCall(Ranks &ranks, const char *x, char *y, char *scratch, int64_t count)
       : ranks(ranks), x(x), y(y), scratch(scratch), count(count) {}
 
-  void run() override {
+  void prepare() override {
     if (x != y)
       std::memcpy(y, x, static_cast<size_t>(count) * sizeof(float));
-    ranks.sum(reinterpret_cast<float *>(y), count, scratch);
   }
+  void exchange() override { ranks.sum(reinterpret_cast<float *>(y), count, scratch); }
 
 private:
   Ranks &ranks;
@@ -31,7 +31,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<LibraryCall> bindAllReduce(const Command &command, char *arena, Ranks *ranks) {
+std::unique_ptr<Exchange> bindAllReduce(const Command &command, char *arena, Ranks *ranks,
+                                        char *laneScratch) {
   auto fail = [&](const std::string &why) {
     throw Error::badInput("command " + command.title() + ": " + why);
   };
@@ -44,10 +45,12 @@ std::unique_ptr<LibraryCall> bindAllReduce(const Command &command, char *arena, 
       bytes != storedBytes(y.layout, y.shape, y.dtype))
     fail("expected an operand and a result of f32 and of one size");
   const int64_t count = bytes / static_cast<Bytes>(sizeof(float));
-  if (const Bytes needed = reductionScratchBytes(count, size); command.workspaceBytes < needed)
+  if (const Bytes needed = reductionScratchBytes(count, size);
+      !laneScratch && command.workspaceBytes < needed)
     fail(concat("needs ", needed, " bytes of scratch, the plan has ", command.workspaceBytes));
-  return std::make_unique<AllReduceCall>(*ranks, arena + x.offset, arena + y.offset,
-                                         arena + command.workspaceOffset, count);
+  return std::make_unique<AllReduceCall>(
+      *ranks, arena + x.offset, arena + y.offset,
+      laneScratch ? laneScratch : arena + command.workspaceOffset, count);
 }
 
 } // namespace stow::host

@@ -37,6 +37,12 @@ struct Reading {
   }
 };
 
+bool isOfRanks(const Command &command) {
+  return command.op == CommandOp::AllReduce || command.op == CommandOp::ReduceScatter ||
+         command.op == CommandOp::Shard || command.op == CommandOp::AllGather ||
+         command.op == CommandOp::AwaitRanks;
+}
+
 } // namespace
 
 HostDevice::HostDevice(const DeviceOptions &options) : Device(options), arena(options.arenaBytes) {
@@ -56,24 +62,25 @@ void HostDevice::bind(const Program &program, const ProgramImage &image, Poison 
   int64_t libraryCalls = 0;
   if (program.slowBytes > 0)
     slow.emplace(program, options.slow, arena.data());
+  if (stow::startsExchanges(program)) {
+    const bool isBeside = !options.ranks || options.ranks->mayBeCalledBeside();
+    lane.emplace(options.slow.pace.time == CopyTime::Background && !isBeside
+                     ? CopyTime::Early
+                     : options.slow.pace.time,
+                 laneScratchBytes(program.devices));
+  }
   for (size_t i = 0; i < program.graphs.size(); ++i) {
     const GraphProgram &graph = program.graphs[i];
     std::vector<BoundCommand> &bound = graphs.emplace_back();
     bound.reserve(graph.commands.size());
+    std::vector<size_t> started;
     for (const Command &command : graph.commands) {
       if (slow && isOfCopy(command)) {
         bound.emplace_back(command, arena.data(), poison, slow->stepOf(command, i));
         continue;
       }
-      if (command.op == CommandOp::AllReduce) {
-        bound.emplace_back(command, arena.data(), poison,
-                           bindAllReduce(command, arena.data(), options.ranks));
-        continue;
-      }
-      if (command.op == CommandOp::ReduceScatter || command.op == CommandOp::Shard ||
-          command.op == CommandOp::AllGather) {
-        bound.emplace_back(command, arena.data(), poison,
-                           bindShards(command, arena.data(), options.ranks));
+      if (isOfRanks(command)) {
+        bound.emplace_back(command, arena.data(), poison, bindExchange(command, started));
         continue;
       }
       bound.emplace_back(command, image, arena.data(), options.threads, poison);
@@ -81,9 +88,45 @@ void HostDevice::bind(const Program &program, const ProgramImage &image, Poison 
       // The library keeps the tiles of one sequence as one call: they have one shape, but for the last.
       libraryCalls += command.op != CommandOp::Kernel;
     }
+    startsExchanges.push_back(started.empty() ? 0 : 1);
   }
   outside.fixed = kProcessBytes + kBytesPerCall * libraryCalls + (slow ? slow->outsideBytes() : 0) +
-                  (program.devices > 1 ? kRanksProcessBytes : 0);
+                  (program.devices > 1 ? kRanksProcessBytes : 0) + (lane ? kExchangeLaneBytes : 0);
+}
+
+/// A command of several ranks; `started` has the lane's numbers of the graph's started collectives, by their own.
+std::unique_ptr<LibraryCall> HostDevice::bindExchange(const Command &command,
+                                                      std::vector<size_t> &started) {
+  const auto number = command.ints.find("exchange");
+  const bool isNumbered = number != command.ints.end() && number->second.size() == 1 && lane;
+  if (command.op == CommandOp::AwaitRanks) {
+    if (!isNumbered || number->second.front() < 0 || number->second.front() >= std::ssize(started))
+      throw Error::badInput(concat("command ", command.title(),
+                                   ": expected the number of one of the ", started.size(),
+                                   " collectives that are started before it"));
+    return awaitOf(*lane, started[static_cast<size_t>(number->second.front())]);
+  }
+  char *scratch = isNumbered ? lane->scratch() : nullptr;
+  std::unique_ptr<Exchange> exchange =
+      command.op == CommandOp::AllReduce
+          ? bindAllReduce(command, arena.data(), options.ranks, scratch)
+          : bindShards(command, arena.data(), options.ranks, scratch);
+  if (command.op == CommandOp::Shard || !lane)
+    return exchange;
+  if (isNumbered && number->second.front() != std::ssize(started))
+    throw Error::badInput(concat("command ", command.title(), ": expected collective number ",
+                                 started.size(), ", found ", number->second.front()));
+  const size_t own = lane->add(std::move(exchange));
+  if (!isNumbered)
+    return startAndAwait(*lane, own);
+  started.push_back(own);
+  return startOf(*lane, own);
+}
+
+std::optional<ExchangeWaits> HostDevice::exchangeWaits() const {
+  if (!lane)
+    return std::nullopt;
+  return ExchangeWaits{lane->waitedSeconds(), std::max<int64_t>(runsOfLane - 1, 0)};
 }
 
 /// Runs commands. Whatever ends them in the middle leaves no copy on its way.
@@ -140,13 +183,21 @@ double HostDevice::copySeconds(size_t graph, size_t copy) const {
 }
 
 std::vector<std::string> HostDevice::notes() const {
-  return slow ? slow->notes() : std::vector<std::string>();
+  std::vector<std::string> notes = slow ? slow->notes() : std::vector<std::string>();
+  if (lane && options.ranks && !options.ranks->mayBeCalledBeside())
+    notes.emplace_back("MPI was begun by another library, without threads "
+                       "(MPI_THREAD_SERIALIZED): what ranks exchange runs where it is started, and "
+                       "not beside other commands; begin it with more, or let Stowage begin it");
+  return notes;
 }
 
 void HostDevice::run(size_t graph, std::span<CommandTime> times) {
   ThreadScope scope(options.threads);
   const std::vector<BoundCommand> &commands = graphs.at(graph);
+  if (lane && runsOfLane == 1)
+    lane->forgetWaits();
   orCancelCopies([&] {
+    runsOfLane += startsExchanges[graph];
     if (times.empty()) {
       for (const BoundCommand &command : commands)
         command.run();

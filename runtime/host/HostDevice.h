@@ -6,6 +6,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/host/Arena.h"
 #include "runtime/host/BoundCommand.h"
+#include "runtime/host/ExchangeLane.h"
 #include "runtime/host/SlowMemory.h"
 
 #include <vector>
@@ -26,6 +27,7 @@ public:
   std::optional<SlowTraffic> slowTraffic() const override;
   double copySeconds(size_t graph, size_t copy) const override;
   std::vector<std::string> notes() const override;
+  std::optional<ExchangeWaits> exchangeWaits() const override;
 
 private:
   char *stage(Bytes offset, Bytes bytes) override;
@@ -33,12 +35,16 @@ private:
   const char *fetch(Bytes offset, Bytes bytes) override;
   void set(Bytes offset, Bytes bytes, uint8_t value) override;
 
+  std::unique_ptr<LibraryCall> bindExchange(const Command &command, std::vector<size_t> &started);
   template <typename Action> void orCancelCopies(const Action &action);
   void requireArena() const;
   SlowMemory &slowMemory();
 
   Arena arena;
-  std::optional<SlowMemory> slow; ///< its threads end before the arena does
+  std::optional<SlowMemory> slow;    ///< its threads end before the arena does
+  std::optional<ExchangeLane> lane;  ///< likewise; absent where no collective is started
+  std::vector<char> startsExchanges; ///< by graph
+  int64_t runsOfLane = 0;            ///< that started collectives
   std::vector<std::vector<BoundCommand>> graphs;
   OutsideMemory outside;
   std::string lost; ///< why nothing in the arena can be had any more; empty: it can

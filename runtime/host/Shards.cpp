@@ -12,7 +12,7 @@ namespace stow::host {
 namespace {
 
 /// What the three have: the whole value, this rank's shard of it, and scratch.
-class ShardCall : public LibraryCall {
+class ShardCall : public Exchange {
 public:
   ShardCall(Ranks &ranks, float *whole, int64_t count, float *shard, float *scratch)
       : ranks(ranks), whole(whole), count(count), shard(shard), scratch(scratch) {}
@@ -44,7 +44,7 @@ class ReduceScatterCall : public ShardCall {
 public:
   using ShardCall::ShardCall;
 
-  void run() override {
+  void exchange() override {
     forEachPiece([&](int64_t first, int64_t piece) {
       const int64_t own = present(first, piece);
       ranks.scatter(whole, count, first, piece, scratch);
@@ -63,7 +63,7 @@ class ShardOfOwnCall : public ShardCall {
 public:
   using ShardCall::ShardCall;
 
-  void run() override {
+  void exchange() override {
     const ShardRange own = shardRange(count, ranks.size(), ranks.rank());
     std::memcpy(shard, whole + own.begin, static_cast<size_t>(own.size()) * sizeof(float));
     clear(own.size());
@@ -74,7 +74,7 @@ class AllGatherCall : public ShardCall {
 public:
   using ShardCall::ShardCall;
 
-  void run() override {
+  void exchange() override {
     forEachPiece(
         [&](int64_t first, int64_t piece) { ranks.join(shard, count, first, piece, whole); });
   }
@@ -106,7 +106,8 @@ Ranks &ranksOf(const Command &command, Ranks *ranks) {
   return *ranks;
 }
 
-std::unique_ptr<LibraryCall> bindShards(const Command &command, char *arena, Ranks *given) {
+std::unique_ptr<Exchange> bindShards(const Command &command, char *arena, Ranks *given,
+                                     char *laneScratch) {
   Ranks &ranks = ranksOf(command, given);
   const bool isGather = command.op == CommandOp::AllGather;
   if (command.operands.size() != (isGather ? 3 : 2))
@@ -123,11 +124,13 @@ std::unique_ptr<LibraryCall> bindShards(const Command &command, char *arena, Ran
     fail(command, concat("has ", count, " elements, and MPI counts to ", kMostSharded));
   const Bytes needed =
       command.op == CommandOp::ReduceScatter ? scatterScratchBytes(count, ranks.size()) : 0;
-  if (command.workspaceBytes < needed)
+  if (!laneScratch && command.workspaceBytes < needed)
     fail(command,
          concat("needs ", needed, " bytes of scratch, the plan has ", command.workspaceBytes));
   auto at = [&](Bytes offset) { return reinterpret_cast<float *>(arena + offset); };
-  float *value = at(whole.offset), *part = at(shard.offset), *scratch = at(command.workspaceOffset);
+  float *value = at(whole.offset), *part = at(shard.offset),
+        *scratch =
+            laneScratch ? reinterpret_cast<float *>(laneScratch) : at(command.workspaceOffset);
   if (isGather)
     return std::make_unique<AllGatherCall>(ranks, value, count, part, scratch);
   if (command.op == CommandOp::Shard)

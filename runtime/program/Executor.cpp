@@ -118,7 +118,9 @@ bool isOfCopies(RunCheck check) {
 /// Throws Error(BadInput) where slow memory is spoken of and the program has none, and where a bandwidth is asked of
 /// copies that a check makes at once.
 SlowMemoryOptions slowMemoryOf(const Program &program, const ExecutorOptions &options) {
-  if (const std::string flag = flagOfCopies(options); program.slowBytes == 0 && !flag.empty())
+  const std::string flag = flagOfCopies(options);
+  const bool isOfExchanges = isOfCopies(options.check) && startsExchanges(program);
+  if (program.slowBytes == 0 && !flag.empty() && !isOfExchanges)
     throw Error::badInput(flag + " is about buffers that travel to slow memory, and of this "
                                  "program none does; compile the model with --memory-budget and "
                                  "--offload, or leave the flag out");

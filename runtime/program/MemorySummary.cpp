@@ -1,5 +1,6 @@
 #include "runtime/program/MemorySummary.h"
 
+#include <cstdio>
 #include <fstream>
 
 namespace stow {
@@ -45,6 +46,18 @@ std::string slowMemorySummary(const SlowTraffic &traffic) {
   return "slow memory: " + formatBytesExact(traffic.bytesOut) + " out and " +
          formatBytesExact(traffic.bytesIn) + " in, " + traffic.place + " of " +
          formatBytes(traffic.slowBytes);
+}
+
+std::string exchangeSummary(const Plan &plan, const ExchangeWaits &waits) {
+  double planned = 0;
+  for (const GraphPlan &graph : plan.graphs)
+    if (graph.reductions)
+      planned += graph.reductions->exposedSeconds.value_or(0);
+  char text[120];
+  std::snprintf(text, sizeof(text),
+                "network: a step waited %.3f ms for what was started ahead, planned %.3f ms",
+                1e3 * waits.seconds / static_cast<double>(waits.runs), 1e3 * planned);
+  return text;
 }
 
 /// What the load found beside the arena, by what the plan states.

@@ -27,4 +27,7 @@ std::string memorySummary(const Plan &plan, const Device &device);
 /// "slow memory: 1.50 GiB out and 1.50 GiB in, a file in '/scratch' of 96.00 MiB".
 std::string slowMemorySummary(const SlowTraffic &traffic);
 
+/// "network: a step waited 1.204 ms for what was started ahead, planned 1.150 ms".
+std::string exchangeSummary(const Plan &plan, const ExchangeWaits &waits);
+
 } // namespace stow

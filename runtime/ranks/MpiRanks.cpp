@@ -24,10 +24,13 @@ namespace stow {
 
 namespace {
 
-constexpr int kThreadFunneled = 1; ///< MPI_THREAD_FUNNELED, of both families
+constexpr int kThreadSerialized = 2; ///< MPI_THREAD_SERIALIZED, of both families
 
 /// Looks at an exchange between two at the clock, after which others may have the processor.
 constexpr int64_t kPolls = 64;
+
+/// What a thread that waits beside one that computes leaves to it between two looks.
+constexpr std::chrono::microseconds kNap(20);
 
 /// Ranks that a message names.
 constexpr size_t kNamed = 8;
@@ -39,6 +42,7 @@ constexpr size_t kBroadcastBytes = size_t{1} << 20;
 template <typename Handle> struct Functions {
   int (*initThread)(int *, char ***, int, int *) = nullptr;
   int (*initialized)(int *) = nullptr;
+  int (*queryThread)(int *) = nullptr;
   int (*finalize)() = nullptr;
   int (*commRank)(Handle, int *) = nullptr;
   int (*commSize)(Handle, int *) = nullptr;
@@ -83,6 +87,7 @@ public:
   MpiRanks(void *library, const Constants<Handle> &constants) : constants(constants) {
     find(library, mpi.initThread, "MPI_Init_thread");
     find(library, mpi.initialized, "MPI_Initialized");
+    find(library, mpi.queryThread, "MPI_Query_thread");
     find(library, mpi.finalize, "MPI_Finalize");
     find(library, mpi.commRank, "MPI_Comm_rank");
     find(library, mpi.commSize, "MPI_Comm_size");
@@ -100,7 +105,9 @@ public:
     require(mpi.initialized(&number), "MPI_Initialized");
     isOurs = number == 0;
     if (isOurs)
-      require(mpi.initThread(nullptr, nullptr, kThreadFunneled, &provided), "MPI_Init_thread");
+      require(mpi.initThread(nullptr, nullptr, kThreadSerialized, &provided), "MPI_Init_thread");
+    require(mpi.queryThread(&provided), "MPI_Query_thread");
+    takesThreads = provided >= kThreadSerialized;
     require(mpi.commRank(constants.world, &number), "MPI_Comm_rank");
     ownRank = number;
     require(mpi.commSize(constants.world, &number), "MPI_Comm_size");
@@ -124,6 +131,8 @@ public:
     require(mpi.libraryVersion(text.data(), &length), "MPI_Get_library_version");
     return text.substr(0, text.find('\0'));
   }
+
+  bool mayBeCalledBeside() const override { return takesThreads; }
 
   void setWatch(RankWatch given) override { watch = std::move(given); }
 
@@ -230,7 +239,10 @@ private:
         return;
       if (polls % kPolls != 0)
         continue;
-      std::this_thread::yield();
+      if (std::this_thread::get_id() == joinedBy)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(kNap);
       const Clock::time_point now = Clock::now();
       if (now < look)
         continue;
@@ -368,7 +380,9 @@ private:
 
   Functions<Handle> mpi;
   Constants<Handle> constants;
-  bool isOurs = true; ///< not begun by another library of the process
+  const std::thread::id joinedBy = std::this_thread::get_id();
+  bool isOurs = true;        ///< not begun by another library of the process
+  bool takesThreads = false; ///< one at a time
   int64_t ownRank = 0, ranks = 1;
   RankWatch watch;
   bool hasTold = false;                                          ///< RankWatch::tell

@@ -42,6 +42,9 @@ public:
   virtual int64_t size() const = 0;
   virtual std::string library() const = 0; ///< by which the ranks are connected, with its version
 
+  /// Whether calls may come from another thread than the one that joined, one at a time.
+  virtual bool mayBeCalledBeside() const = 0;
+
   /// From here on. Calls that wait longer for another rank than that throw RankLost, which names it.
   virtual void setWatch(RankWatch watch) = 0;
 

@@ -60,6 +60,8 @@ public:
   int64_t rank() const override { return ownRank; }
   int64_t size() const override { return ranks; }
   std::string library() const override { return "connections to rank 0"; }
+  bool mayBeCalledBeside() const override { return true; } // sockets know no threads
+
   void setWatch(RankWatch given) override { watch = std::move(given); }
 
   void waitUntil(const std::function<bool()> &isDone) override {

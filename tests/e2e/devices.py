@@ -5,6 +5,7 @@
 
   - N ranks end with the weights of one process that runs N batches in a step (--accumulate=N), bit for bit, and log its losses, with the
     optimizer's state on each or in shards;
+  - so they do where sums pass beside other commands (--network), as early and as late as plans allow, and what is waited for is planned;
   - evaluations, saves and resumed runs are those of one process;
   - a process without a launcher, another number of ranks, another program, other data or flags are refused by name;
   - a killed rank ends all of them, and one that is asked to end stops them behind a save;
@@ -149,6 +150,39 @@ def check_budget(runs: Runs, model: Path) -> None:
     check("on each of 4 devices, which fits: --shard-state=optimizer" in text, f"no shards among the remedies: {text}")
     check("--offload" not in text and "--accumulate" not in text, f"remedies that --devices refuses: {text}")
     print(f"shards within a budget: {whole:,} -> {shards:,}")
+
+
+def compare_beside_network(runs: Runs, name: str, model: Path, data: Path, batch: int, *flags: object) -> None:
+    """Sums that pass beside other commands, at once, and as early and as late as plans allow: the bits of compare()."""
+    wanted = tensors(runs.work / f"{name}_many.safetensors")
+    for kind, extra in (("network", []), ("network_shards", ["--shard-state=optimizer"])):
+        runs.compile(f"{name}_{kind}", model, f"--batch={batch}", "--devices=2", "--network=0.5,20", *extra, *flags)
+        sums = json.loads(run(runs.work / f"{name}_{kind}", "plan", "--format=json"))["graphs"][0]["reductions"]
+        check(sums["started"] == sums["count"] + sums.get("gathers", 0), f"{name}_{kind}: not all are started: {sums}")
+        check(0 <= sums["exposed_seconds"] < sums["seconds"], f"{name}_{kind}: nothing is hidden: {sums}")
+        for check_flag in ([], ["--check=early-copies"], ["--check=late-copies"]):
+            losses, found = train(runs, 2, f"{name}_{kind}", data, STEPS, *check_flag)
+            different = {tensor for tensor in wanted if wanted[tensor] != found[tensor] and "running" not in tensor and "num_batches" not in tensor}
+            check(not different and losses == runs.log(f"{name}_many.csv"), f"{name}_{kind} {check_flag}: other bits in {sorted(different)}")
+    print(f"{name}: the same bits beside the network, of {1e3 * sums['seconds']:.3f} ms on it {1e3 * sums['exposed_seconds']:.3f} exposed")
+
+
+def check_network(runs: Runs, model: Path) -> None:
+    """Bytes against overlap: what a budget leaves room for is under way; a faster network is waited for no longer."""
+    words = [runs.stowage, "plan", model, "--batch=128", "--devices=2", "--threads=1", "--recompute=none", "--optimizer=adamw:lr=1e-2", "--format=json"]
+    still = plan_of(*words)
+    check("seconds" not in still["graphs"][0]["reductions"], "a network that nobody named has a time")
+    exposed = []
+    for network in ("0.01,100", "0.1,50", "1,20"):
+        plan = plan_of(*words, f"--network={network}")
+        exposed.append(plan["graphs"][0]["reductions"]["exposed_seconds"])
+    check(exposed == sorted(exposed, reverse=True), f"faster networks are waited for longer: {exposed}")
+    free, tight = plan_of(*words, "--network=0.1,50"), plan_of(*words, "--network=0.1,50", f"--memory-budget={still['arena_bytes']}")
+    check(tight["arena_bytes"] <= still["arena_bytes"], f"a budget of {still['arena_bytes']} is not kept: {tight['arena_bytes']}")
+    waits = [plan["graphs"][0]["reductions"]["exposed_seconds"] for plan in (free, tight)]
+    check(waits[0] <= waits[1], f"with less memory there is less to wait for: {waits}")
+    for flags, said in ((["--network=10gbe"], "--devices=N"), (["--devices=2", "--network=10gb"], "10gbe"), (["--devices=2", "--network=0,3"], "gigabytes a second")):
+        check(said in run(runs.stowage, "plan", model, *flags, code=1), f"{flags} are not refused by name")
 
 
 def check_on_paper(runs: Runs, model: Path) -> None:
@@ -337,6 +371,7 @@ def main() -> None:
     np.savez(data, x_train=rng.standard_normal((1100, 64), dtype=np.float32), y_train=rng.integers(0, 2, 1100),
         x_test=rng.standard_normal((40, 64), dtype=np.float32), y_test=rng.integers(0, 2, 40))  # fmt: skip
     compare(runs, "mlp", mlp, data, 2, 128, "--optimizer=adamw:lr=1e-2")
+    compare_beside_network(runs, "mlp", mlp, data, 128, "--optimizer=adamw:lr=1e-2")
     if args.mpi == "openmpi":
         compare_in_16_bits(runs, mlp, data)
         compare(runs, "mlp4", mlp, data, 4, 64, "--optimizer=sgd:lr=0.1,momentum=0.9", "--clip-norm=0.5")
@@ -346,9 +381,12 @@ def main() -> None:
         x, y = (rng.integers(0, 65, (100, 32)) for _ in range(2))
         y[:8] = 4  # whole rows of a step count for nothing
         np.savez(tokens, x=x, y=y)
-        compare(runs, "gpt", letters, tokens, 2, 8, "--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1,ignore-index=4")
+        gpt = ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1,ignore-index=4"]
+        compare(runs, "gpt", letters, tokens, 2, 8, *gpt)
+        compare_beside_network(runs, "gpt", letters, tokens, 8, *gpt)
     check_resume(runs, data)
     check_budget(runs, mlp)
+    check_network(runs, mlp)
     check_on_paper(runs, mlp)
     check_evaluation(runs, data)
     check_refusals(runs, mlp, data)

@@ -46,6 +46,7 @@ public:
   int64_t rank() const override { return own; }
   int64_t size() const override { return count; }
   std::string library() const override { return "processes"; }
+  bool mayBeCalledBeside() const override { return true; }
   void setWatch(RankWatch) override { abort(1); }
 
   void waitUntil(const std::function<bool()> &isDone) override {

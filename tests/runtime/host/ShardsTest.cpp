@@ -25,6 +25,7 @@ public:
   int64_t rank() const override { return own; }
   int64_t size() const override { return static_cast<int64_t>(team.shown.size()); }
   std::string library() const override { return "threads"; }
+  bool mayBeCalledBeside() const override { return true; }
   void setWatch(RankWatch) override { abort(1); }
   void waitUntil(const std::function<bool()> &) override { abort(1); }
   void lose(const std::string &) override { abort(1); }

@@ -27,6 +27,7 @@ public:
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 3; }
   std::string library() const override { return "Some MPI v7.1, package: 3"; }
+  bool mayBeCalledBeside() const override { return true; }
   void setWatch(RankWatch given) override { watch = std::move(given); }
   void waitUntil(const std::function<bool()> &) override {}
   void lose(const std::string &why) override { throw RankLost(why); }

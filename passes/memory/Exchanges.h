@@ -1,0 +1,18 @@
+// What the ranks of a step exchange.
+#pragma once
+
+#include "runtime/base/Bytes.h"
+
+#include "mlir/IR/Operation.h"
+
+namespace stow {
+
+/// What a collective exchanges between `ranks` ranks in one run: bytes that a rank sends, as many as come to it, and in how many
+/// exchanges, one after the other.
+struct Exchanged {
+  Bytes sentBytes = 0;
+  int64_t exchanges = 0;
+};
+Exchanged exchangedBy(mlir::Operation *collective);
+
+} // namespace stow
