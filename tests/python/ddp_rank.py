@@ -1,5 +1,5 @@
-"""One rank of PyTorch on gloo: FOLDER MODEL WAY RANK RANKS BATCH STEPS. WAY is ddp, DistributedDataParallel, or zero, with
-ZeroRedundancyOptimizer beside it. Rank 0 writes the mean loss of each step."""
+"""One rank of PyTorch on gloo: FOLDER MODEL WAY RANK RANKS BATCH STEPS. WAY is ddp, DistributedDataParallel, zero, with
+ZeroRedundancyOptimizer beside it, or fsdp, fully_shard (FSDP2). Rank 0 writes the mean loss of each step."""
 
 import json
 import sys
@@ -7,17 +7,28 @@ from pathlib import Path
 
 import torch
 import torch.distributed
+import torch.nn as nn
 import torch.nn.functional as F
-from devices_models import make, samples
+from devices_models import Block, make, samples
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
+
+
+def in_shards(model: nn.Module, ranks: int) -> nn.Module:
+    """Its parameters, gradients and the state that is made of them: blocks by themselves, the rest, tied weights among it, together."""
+    mesh = init_device_mesh("cpu", (ranks,))
+    for block in (part for part in model.modules() if isinstance(part, Block)):
+        fully_shard(block, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
 
 
 def main() -> None:
     folder, model, way, rank, ranks, batch, steps = Path(sys.argv[1]), sys.argv[2], sys.argv[3], *map(int, sys.argv[4:])
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting-{way}", rank=rank, world_size=ranks)
-    parallel = DistributedDataParallel(make(model))
+    parallel = in_shards(make(model), ranks) if way == "fsdp" else DistributedDataParallel(make(model))
     settings = {"lr": 1e-2, "weight_decay": 0.01}
     optimizer = (
         ZeroRedundancyOptimizer(parallel.parameters(), optimizer_class=torch.optim.AdamW, **settings)

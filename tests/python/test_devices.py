@@ -1,4 +1,4 @@
-"""Two ranks over MPI beside PyTorch's DistributedDataParallel and ZeroRedundancyOptimizer on gloo.
+"""Two ranks over MPI beside PyTorch's DistributedDataParallel, ZeroRedundancyOptimizer and fully_shard (FSDP2) on gloo.
 
 Run in the environment of scripts/install.sh python.
 """
@@ -60,6 +60,12 @@ class Devices(unittest.TestCase):
         torchrun = (sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}", "--no-python", "--")
         self.compare("gpt", "zero", "--loss=cross-entropy:class-axis=-1", "--shard-state=optimizer", "--target=cuda:h100", launcher=torchrun,
             LD_LIBRARY_PATH=str(simulated), STANDIN_DEVICES=str(RANKS))  # fmt: skip
+
+    def test_mlp_is_that_of_fully_shard(self) -> None:
+        self.compare("mlp", "fsdp")
+
+    def test_gpt_in_shards_is_that_of_fully_shard(self) -> None:
+        self.compare("gpt", "fsdp", "--loss=cross-entropy:class-axis=-1", "--shard-state=optimizer")
 
     def test_batch_norms_are_those_of_distributed_data_parallel(self) -> None:
         self.compare("residual", "ddp")
