@@ -176,13 +176,90 @@ private:
   SmallVector<Comb> reads, writes;
 };
 
+/// Where the values of a graph lie, and what of their bytes is there.
+class PlacedValues {
+protected:
+  PlacedValues(int64_t arenaBytes, int64_t alignment, int64_t slowBytes)
+      : traffic(slowBytes), arenaBytes(arenaBytes), alignment(alignment) {}
+
+  /// Where a value lies and the writes that its bytes come from.
+  struct Place {
+    Comb range;
+    SmallVector<Event, 1> events;
+  };
+
+  bool isWhole(const Place &place) const {
+    return llvm::all_of(place.events, [&](Event event) { return content.isWhole(event); });
+  }
+
+  LogicalResult checkBounds(Comb range, Operation *place, StringRef what, bool isAligned = true) {
+    if (range.begin < 0 || range.end > arenaBytes)
+      return place->emitError() << what << " at [" << range.begin << ", " << range.end
+                                << ") lies outside the arena of " << arenaBytes << " bytes";
+    if (isAligned && range.begin % alignment != 0)
+      return place->emitError() << what << " at " << range.begin << " is not aligned to "
+                                << alignment << " bytes";
+    return success();
+  }
+
+  LogicalResult checkRead(OpOperand &operand) {
+    Place place = places.lookup(operand.get());
+    if (!isWhole(place))
+      return operand.getOwner()->emitError()
+             << "operand " << operand.getOperandNumber() << " at [" << place.range.begin << ", "
+             << place.range.end << ") has been overwritten before this op reads it";
+    if (failed(exchanges.checkRead(operand.getOwner(), place.range)))
+      return failure();
+    return traffic.checkRead(operand.getOwner(), place.range);
+  }
+
+  /// No copy and no collective under way is in the way of a write.
+  LogicalResult checkUntouched(Operation &op, const Comb &range) const {
+    return success(succeeded(traffic.checkWrite(&op, range)) &&
+                   succeeded(exchanges.checkWrite(&op, range)));
+  }
+
+  /// A result may lie on an operand only whole, and only where the op allows it.
+  LogicalResult checkOverwrite(Operation &op, OpResult result, Comb range) {
+    auto alias = dyn_cast<AliasOpInterface>(&op);
+    unsigned number = result.getResultNumber();
+    SmallVector<unsigned> allowed;
+    if (alias) {
+      allowed = alias.getOverwritableOperands(number);
+      if (auto updated = alias.getUpdatedOperand(number)) {
+        allowed = {*updated};
+        if (!(places.lookup(op.getOperand(*updated)).range == range))
+          return op.emitError() << "result " << number << " must lie where operand " << *updated
+                                << " lies";
+      }
+    }
+    for (OpOperand &operand : op.getOpOperands()) {
+      Comb read = places.lookup(operand.get()).range;
+      if (!read.overlaps(range))
+        continue;
+      if (!llvm::is_contained(allowed, operand.getOperandNumber()) || !(read == range))
+        return op.emitError() << "result " << number << " overwrites operand "
+                              << operand.getOperandNumber() << " while the op reads it";
+    }
+    return success();
+  }
+
+  CopyReplay traffic;
+  ExchangeReplay exchanges;
+  ArenaContent content;
+  llvm::DenseMap<Value, Place> places;
+
+private:
+  int64_t arenaBytes, alignment;
+};
+
 /// Checks one graph.
-class Replay {
+class Replay : PlacedValues {
 public:
   Replay(func::FuncOp graph, int64_t arenaBytes, int64_t alignment, int64_t workspaceAlignment,
          int64_t slowBytes, llvm::StringMap<Comb> &stateRanges)
-      : graph(graph), arenaBytes(arenaBytes), alignment(alignment),
-        workspaceAlignment(workspaceAlignment), traffic(slowBytes), stateRanges(stateRanges) {}
+      : PlacedValues(arenaBytes, alignment, slowBytes), graph(graph),
+        workspaceAlignment(workspaceAlignment), stateRanges(stateRanges) {}
 
   LogicalResult run() {
     bool ok = true;
@@ -460,23 +537,6 @@ private:
     return success();
   }
 
-  LogicalResult checkRead(OpOperand &operand) {
-    Place place = places.lookup(operand.get());
-    if (!isWhole(place))
-      return operand.getOwner()->emitError()
-             << "operand " << operand.getOperandNumber() << " at [" << place.range.begin << ", "
-             << place.range.end << ") has been overwritten before this op reads it";
-    if (failed(exchanges.checkRead(operand.getOwner(), place.range)))
-      return failure();
-    return traffic.checkRead(operand.getOwner(), place.range);
-  }
-
-  /// No copy and no collective under way is in the way of a write.
-  LogicalResult checkUntouched(Operation &op, const Comb &range) const {
-    return success(succeeded(traffic.checkWrite(&op, range)) &&
-                   succeeded(exchanges.checkWrite(&op, range)));
-  }
-
   LogicalResult write(Operation &op) {
     auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
     if (!offsets || offsets.size() != static_cast<int64_t>(op.getNumResults()))
@@ -506,31 +566,6 @@ private:
       return success();
     return op.emitError() << "result " << result.getResultNumber()
                           << " has gaps but lies inside no concat";
-  }
-
-  /// A result may lie on an operand only whole, and only where the op allows it.
-  LogicalResult checkOverwrite(Operation &op, OpResult result, Comb range) {
-    auto alias = dyn_cast<AliasOpInterface>(&op);
-    unsigned number = result.getResultNumber();
-    SmallVector<unsigned> allowed;
-    if (alias) {
-      allowed = alias.getOverwritableOperands(number);
-      if (auto updated = alias.getUpdatedOperand(number)) {
-        allowed = {*updated};
-        if (!(places.lookup(op.getOperand(*updated)).range == range))
-          return op.emitError() << "result " << number << " must lie where operand " << *updated
-                                << " lies";
-      }
-    }
-    for (OpOperand &operand : op.getOpOperands()) {
-      Comb read = places.lookup(operand.get()).range;
-      if (!read.overlaps(range))
-        continue;
-      if (!llvm::is_contained(allowed, operand.getOperandNumber()) || !(read == range))
-        return op.emitError() << "result " << number << " overwrites operand "
-                              << operand.getOperandNumber() << " while the op reads it";
-    }
-    return success();
   }
 
   LogicalResult checkWorkspace(Operation &op, ArrayRef<Comb> written) {
@@ -590,34 +625,10 @@ private:
     return success(ok);
   }
 
-  LogicalResult checkBounds(Comb range, Operation *place, StringRef what, bool isAligned = true) {
-    if (range.begin < 0 || range.end > arenaBytes)
-      return place->emitError() << what << " at [" << range.begin << ", " << range.end
-                                << ") lies outside the arena of " << arenaBytes << " bytes";
-    if (isAligned && range.begin % alignment != 0)
-      return place->emitError() << what << " at " << range.begin << " is not aligned to "
-                                << alignment << " bytes";
-    return success();
-  }
-
-  /// Where a value lies and the writes that its bytes come from.
-  struct Place {
-    Comb range;
-    SmallVector<Event, 1> events;
-  };
-
-  bool isWhole(const Place &place) const {
-    return llvm::all_of(place.events, [&](Event event) { return content.isWhole(event); });
-  }
-
   func::FuncOp graph;
-  int64_t arenaBytes, alignment, workspaceAlignment;
+  int64_t workspaceAlignment;
   Launch launch;
-  CopyReplay traffic;
-  ExchangeReplay exchanges;
   llvm::StringMap<Comb> &stateRanges;
-  ArenaContent content;
-  llvm::DenseMap<Value, Place> places;
   SmallVector<unsigned> arguments; ///< by the event of their entry
   SmallVector<BlockArgument> states;
   SmallVector<std::pair<BlockArgument, Place>> next; ///< what may come for these

@@ -32,6 +32,9 @@ std::string memorySummary(const Plan &plan, const OutsideMemory &outside) {
 std::string memorySummary(const Plan &plan, const Device &device) {
   const std::optional<DriverMemory> memory = device.driverMemory();
   const std::optional<SlowTraffic> traffic = device.slowTraffic();
+  const std::optional<ExchangeWaits> waits = device.exchangeWaits();
+  if (waits && waits->runs > 0 && !memory)
+    return exchangeSummary(plan, *waits) + "\n" + memorySummary(plan, device.outsideMemory());
   if (!memory)
     return memorySummary(plan, device.outsideMemory()) +
            (traffic ? "\n" + slowMemorySummary(*traffic) : "");

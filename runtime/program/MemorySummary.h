@@ -21,7 +21,8 @@ std::string memorySummary(const Plan &plan, const OutsideMemory &outside);
 /// much.
 std::string driverMemorySummary(const Plan &plan, const DriverMemory &memory);
 
-/// What closes a run on `device`: the first, with slow memory where there is any, or the process's peak and the second.
+/// What closes a run on `device`: the first, with slow memory where there is any, or the process's peak and the second; before it what
+/// a step waited for the network, where it does.
 std::string memorySummary(const Plan &plan, const Device &device);
 
 /// "slow memory: 1.50 GiB out and 1.50 GiB in, a file in '/scratch' of 96.00 MiB".

@@ -613,8 +613,6 @@ void TrainingRun::finish(Progress &progress, int signal) {
                 static_cast<long long>(state.step), seconds, speed,
                 speed > 0 ? 1e3 * static_cast<double>(program.samplesPerStep()) / speed : 0);
   printLine(text + feeds->countsText());
-  if (const auto waits = executor->device().exchangeWaits(); waits && waits->runs > 0)
-    printLine(exchangeSummary(program.plan, *waits));
   printLine(memorySummary(program.plan, executor->device()));
   requireLog();
 }

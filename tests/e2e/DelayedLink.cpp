@@ -97,8 +97,9 @@ int sizeOfComm(Handle comm) {
   return size;
 }
 
-int alltoallv(const void *from, const int *counts, const int *starts, Handle type, void *to,
-              const int *toCounts, const int *toStarts, Handle toType, Handle comm, void *request) {
+int MPI_Ialltoallv(const void *from, const int *counts, const int *starts, Handle type, void *to,
+                   const int *toCounts, const int *toStarts, Handle toType, Handle comm,
+                   void *request) {
   double sent = 0;
   const int own = rankOf(comm), ranks = sizeOfComm(comm);
   for (int other = 0; other < ranks; ++other)
@@ -107,8 +108,8 @@ int alltoallv(const void *from, const int *counts, const int *starts, Handle typ
   return real.alltoallv(from, counts, starts, type, to, toCounts, toStarts, toType, comm, request);
 }
 
-int allgatherv(const void *from, int count, Handle type, void *to, const int *counts,
-               const int *starts, Handle toType, Handle comm, void *request) {
+int MPI_Iallgatherv(const void *from, int count, Handle type, void *to, const int *counts,
+                    const int *starts, Handle toType, Handle comm, void *request) {
   note(request, (sizeOfComm(comm) - 1) * counts[rankOf(comm)] * sizeOf(toType));
   return real.allgatherv(from, count, type, to, counts, starts, toType, comm, request);
 }
@@ -147,8 +148,10 @@ extern "C" void *dlsym(void *library, const char *name) {
   instead(library, "MPI_Comm_rank", real.commRank);
   instead(library, "MPI_Comm_size", real.commSize);
   if (isScatter)
-    return instead(library, name, real.alltoallv) ? reinterpret_cast<void *>(alltoallv) : nullptr;
+    return instead(library, name, real.alltoallv) ? reinterpret_cast<void *>(MPI_Ialltoallv)
+                                                  : nullptr;
   if (isGather)
-    return instead(library, name, real.allgatherv) ? reinterpret_cast<void *>(allgatherv) : nullptr;
+    return instead(library, name, real.allgatherv) ? reinterpret_cast<void *>(MPI_Iallgatherv)
+                                                   : nullptr;
   return instead(library, name, real.test) ? reinterpret_cast<void *>(test) : nullptr;
 }
