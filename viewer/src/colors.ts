@@ -28,7 +28,7 @@ const KINDS: [string, Rgb][] = [
   ["optimizer", OKABE_ITO.green], ["statistic", OKABE_ITO.grey],
   ["accumulator", [90, 60, 20]], ["frozen", [170, 200, 190]],
   ["fetched_weight", [153, 255, 187]], ["fetched_optimizer", [102, 102, 119]],
-  ["data_set", [120, 200, 60]],
+  ["data_set", [0, 0, 210]],
 ];
 const RECOMPUTED: Rgb = [30, 30, 90];
 
