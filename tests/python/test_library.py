@@ -25,7 +25,7 @@ import stowage  # noqa: E402
 from stowage import _library  # noqa: E402
 
 MODEL = ROOT / "models/digits_cnn.onnx"
-WIDE = ROOT / "tests/python/wide.mlir"  # no convolution, so that a plan for a GPU needs nothing of cuDNN
+WIDE = ROOT / "tests/python/Inputs/wide.mlir"  # no convolution, so that a plan for a GPU needs nothing of cuDNN
 DATA = ROOT / "models/data/digits.npz"
 OPTIMIZER = "adamw:lr=1e-3,weight-decay=0.1"
 BATCH = 128
