@@ -68,15 +68,16 @@ def sdxl_example(images: int = 1) -> "tuple[torch.Tensor, ...]":
                 torch.empty(images, 6))  # fmt: skip
 
 
-SLOW: "dict[str, list[str]]" = {"none": [], "values": HOST, "values and state": [*HOST, "--offload-state=auto"]}
+SLOW: "dict[str, list[str]]" = {"none": [], "values": HOST, "values and state": [*HOST, "--offload-state=auto"],
+                               "values and all state": [*HOST, "--offload-state=all"]}
 # name, how it is trained, the model and an example of its inputs, options
 ROWS = [
     ("Qwen2.5-14B", "QLoRA, 1 x 2048", qwen, lambda: (1, 2048), {"method": "qlora"}),
     ("Qwen2.5-14B", "QLoRA, 4 x 2048", qwen, lambda: (4, 2048), {"method": "qlora"}),
     ("Mistral-7B", "LoRA, 4 x 2048", mistral, lambda: (4, 2048), {"method": "lora"}),
-    ("SDXL's U-Net", "LoRA, 4 of 1024 x 1024", sdxl, lambda: sdxl_example(4), {"method": "lora", "loss": "mse"}),
     ("SDXL's U-Net", "all, 1 of 1024 x 1024", sdxl, sdxl_example, {"loss": "mse"}),
     ("Mistral-7B", "all, 1 x 2048", mistral, lambda: (1, 2048), {"method": "full"}),
+    ("Mistral-7B", "all, state in 8 bits, 1 x 2048", mistral, lambda: (1, 2048), {"method": "full", "optimizer_state": "8bit"}),
 ]
 
 
