@@ -4,7 +4,6 @@
 #include "codegen/kernels/device/KernelSequence.h"
 #include "codegen/program/LibraryCommand.h"
 #include "ir/StowAttentionOps.h"
-#include "ir/StowCollectiveOps.h"
 #include "ir/StowEmbeddingOps.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowLinearOps.h"
@@ -39,11 +38,6 @@ constexpr int kSparesAlike = 2;
 
 bool isConvolution(Operation *op) {
   return isa<Conv2dOp, Conv2dMapOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op);
-}
-
-/// What ranks do together; NCCL has buffers of its own for it.
-bool isOfRanks(Operation *op) {
-  return isa<AllReduceOp, ReduceScatterOp, ShardOp, AllGatherOp>(op);
 }
 
 bool isAttention(Operation *op) { return isa<AttentionOp, AttentionGradientOp>(op); }
@@ -111,14 +105,8 @@ std::optional<CommandOp> CudaTarget::libraryCall(Operation *op) const {
     if (takesIn(epilogueOf(product)))
       return CudaMatmulEpilogue;
   }
-  if (isa<AllReduceOp>(op))
-    return AllReduce;
-  if (isa<ReduceScatterOp>(op))
-    return ReduceScatter;
-  if (isa<ShardOp>(op))
-    return Shard;
-  if (isa<AllGatherOp>(op))
-    return AllGather;
+  if (const std::optional<CommandOp> together = commandOfRanks(op))
+    return together;
   if (kernelSequence(op))
     return Sequence;
   return std::nullopt;
@@ -178,7 +166,7 @@ const std::vector<CudnnPlans *> &CudaTarget::plans() const {
 FailureOr<Target::Requirements> CudaTarget::query(Operation *op, ArrayRef<bool> freeLayouts) const {
   if (isa<MatmulOp, ProductMapOp>(op))
     return queryMatmul(op);
-  if (isOfRanks(op)) {
+  if (commandOfRanks(op)) {
     Requirements requirements;
     for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
       requirements.layouts.push_back(layoutOf(type));
@@ -340,7 +328,7 @@ OrderWish CudaTarget::orderWish(Operation *op) const {
 }
 
 bool CudaTarget::takesType(Operation *op, unsigned, FloatType type) const {
-  if (isOfRanks(op))
+  if (commandOfRanks(op))
     return type.isF32();
   return !libraryCall(op) || type.getWidth() <= 32;
 }

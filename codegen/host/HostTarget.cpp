@@ -60,10 +60,6 @@ bool takesNormPool(Value x, Value pooled, Value saved) {
          tensorType(saved).getElementType().isInteger(8);
 }
 
-bool isOfRanks(Operation *op) {
-  return isa<AllReduceOp, ReduceScatterOp, ShardOp, AllGatherOp>(op);
-}
-
 /// What ranks do together, in scratch of the arena.
 Target::Requirements requirementsOfRanks(Operation *op) {
   auto floats = [](Value value) {
@@ -127,13 +123,9 @@ std::optional<CommandOp> HostTarget::libraryCall(Operation *op) const {
                       DnnlBatchNormMaxPoolGrad);
       })
       .Case([](ReorderOp) { return DnnlReorder; })
-      .Case([](AllReduceOp) { return AllReduce; })
-      .Case([](ReduceScatterOp) { return ReduceScatter; })
-      .Case([](ShardOp) { return Shard; })
-      .Case([](AllGatherOp) { return AllGather; })
       .Case([](AttentionOp) { return DnnlAttention; })
       .Case([](AttentionGradientOp) { return DnnlAttentionGradient; })
-      .Default([](Operation *) { return std::nullopt; });
+      .Default(commandOfRanks);
 }
 
 std::optional<ProductForm> HostTarget::formOf(ProductMapOp op) const { return proofs.formOf(op); }
@@ -159,7 +151,7 @@ FailureOr<Target::Requirements> HostTarget::query(Operation *op, ArrayRef<bool> 
       requirements.implementation = "tiles";
       return requirements;
     }
-    if (isOfRanks(op))
+    if (commandOfRanks(op))
       return requirementsOfRanks(op);
     Command command = libraryCommand(op, *libraryCall(op));
     LibraryRequirements answer = askLibrary(command, anyLayout, threads);
@@ -193,7 +185,7 @@ int64_t HostTarget::productRowStep(MatmulOp) const { return 1; }
 OrderWish HostTarget::orderWish(Operation *op) const { return wishOf(op); }
 
 bool HostTarget::takesType(Operation *op, unsigned position, FloatType type) const {
-  if (isOfRanks(op))
+  if (commandOfRanks(op))
     return type.isF32();
   if (!libraryCall(op) || type.isF32())
     return true;

@@ -1,6 +1,7 @@
 #include "codegen/program/LibraryCommand.h"
 
 #include "ir/StowAttentionOps.h"
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowLinearOps.h"
 #include "ir/StowNormPoolOps.h"
@@ -8,6 +9,8 @@
 #include "ir/StowQuantizeOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -38,6 +41,15 @@ Operand operandOf(Type type, Bytes offset) {
   auto tensor = cast<RankedTensorType>(type);
   return {offset, dtypeOf(tensor.getElementType()),
           Shape(tensor.getShape().begin(), tensor.getShape().end()), layoutOf(type)};
+}
+
+std::optional<CommandOp> commandOfRanks(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::optional<CommandOp>>(op)
+      .Case([](AllReduceOp) { return CommandOp::AllReduce; })
+      .Case([](ReduceScatterOp) { return CommandOp::ReduceScatter; })
+      .Case([](ShardOp) { return CommandOp::Shard; })
+      .Case([](AllGatherOp) { return CommandOp::AllGather; })
+      .Default([](Operation *) { return std::nullopt; });
 }
 
 Command libraryCommand(Operation *op, CommandOp call) {

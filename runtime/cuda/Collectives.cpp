@@ -177,11 +177,6 @@ CollectiveCall::Places placesOf(const Command &command, Address arena, const Ran
 
 } // namespace
 
-bool isOfRanks(const Command &command) {
-  return command.op == CommandOp::AllReduce || command.op == CommandOp::ReduceScatter ||
-         command.op == CommandOp::Shard || command.op == CommandOp::AllGather;
-}
-
 int64_t gpuOfRank(const Driver &driver) {
   const std::optional<RankLaunch> launch = launchOfEnvironment(SumsBy::Devices);
   int count = 0;

@@ -16,9 +16,6 @@
 
 namespace stow::cuda {
 
-/// Whether a command is one of ranks together, or about the shard of one.
-bool isOfRanks(const Command &command);
-
 /// Which GPU this process takes where nobody says: as many as its place among the ranks of its machine, or the one that it sees. Throws
 /// Error(BadInput) where the machine has fewer GPUs than ranks.
 int64_t gpuOfRank(const Driver &driver);

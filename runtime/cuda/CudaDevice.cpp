@@ -659,7 +659,7 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
     bound.call = bindProduct(command, arena, alternativesAsked());
   else if (isConvolution(command))
     bound.call = bindConvolution(command, chip, arena);
-  else if (isOfRanks(command))
+  else if (isOfRanks(command.op))
     bound.call = bindOfRanks(collectives ? &*collectives : nullptr, command, arena);
   else
     throw Error::badInput("command " + command.title() +

@@ -74,4 +74,9 @@ CommandOp parseCommandOp(std::string_view name) {
   return found->first;
 }
 
+bool isOfRanks(CommandOp op) {
+  return op == CommandOp::AllReduce || op == CommandOp::ReduceScatter || op == CommandOp::Shard ||
+         op == CommandOp::AllGather || op == CommandOp::AwaitRanks;
+}
+
 } // namespace stow

@@ -117,4 +117,7 @@ std::string_view nameOf(CommandOp op); ///< "kernel", "dnnl.matmul", ...
 /// Throws Error(BadInput) with the known names.
 CommandOp parseCommandOp(std::string_view name);
 
+/// Whether a command is one of ranks together, or about the shard of one.
+bool isOfRanks(CommandOp op);
+
 } // namespace stow

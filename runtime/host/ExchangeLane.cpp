@@ -1,6 +1,7 @@
 #include "runtime/host/ExchangeLane.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/LeftThreads.h"
 
 #include <cstdlib>
 #include <new>
@@ -13,37 +14,22 @@ namespace {
 
 constexpr size_t kScratchAlignment = 64;
 
-class StartCall : public LibraryCall {
+/// One exchange of a lane, started, awaited, or both.
+class LaneCall : public LibraryCall {
 public:
-  StartCall(ExchangeLane &lane, size_t number) : lane(lane), number(number) {}
-  void run() override { lane.start(number); }
-
-private:
-  ExchangeLane &lane;
-  size_t number;
-};
-
-class AwaitCall : public LibraryCall {
-public:
-  AwaitCall(ExchangeLane &lane, size_t number) : lane(lane), number(number) {}
-  void run() override { lane.await(number); }
-
-private:
-  ExchangeLane &lane;
-  size_t number;
-};
-
-class WholeCall : public LibraryCall {
-public:
-  WholeCall(ExchangeLane &lane, size_t number) : lane(lane), number(number) {}
+  LaneCall(ExchangeLane &lane, size_t number, bool starts, bool awaits)
+      : lane(lane), number(number), starts(starts), awaits(awaits) {}
   void run() override {
-    lane.start(number);
-    lane.await(number);
+    if (starts)
+      lane.start(number);
+    if (awaits)
+      lane.await(number);
   }
 
 private:
   ExchangeLane &lane;
   size_t number;
+  bool starts, awaits;
 };
 
 } // namespace
@@ -70,9 +56,7 @@ ExchangeLane::~ExchangeLane() {
   if (!thread.joinable())
     return;
   if (::getpid() != process) {
-    std::construct_at(&thread);
-    std::construct_at(&changed);
-    std::construct_at(&mutex);
+    leaveThreads({&thread, 1}, changed, mutex);
     return;
   }
   {
@@ -156,15 +140,15 @@ void ExchangeLane::work() {
 }
 
 std::unique_ptr<LibraryCall> startOf(ExchangeLane &lane, size_t number) {
-  return std::make_unique<StartCall>(lane, number);
+  return std::make_unique<LaneCall>(lane, number, true, false);
 }
 
 std::unique_ptr<LibraryCall> awaitOf(ExchangeLane &lane, size_t number) {
-  return std::make_unique<AwaitCall>(lane, number);
+  return std::make_unique<LaneCall>(lane, number, false, true);
 }
 
 std::unique_ptr<LibraryCall> startAndAwait(ExchangeLane &lane, size_t number) {
-  return std::make_unique<WholeCall>(lane, number);
+  return std::make_unique<LaneCall>(lane, number, true, true);
 }
 
 } // namespace stow::host

@@ -37,12 +37,6 @@ struct Reading {
   }
 };
 
-bool isOfRanks(const Command &command) {
-  return command.op == CommandOp::AllReduce || command.op == CommandOp::ReduceScatter ||
-         command.op == CommandOp::Shard || command.op == CommandOp::AllGather ||
-         command.op == CommandOp::AwaitRanks;
-}
-
 } // namespace
 
 HostDevice::HostDevice(const DeviceOptions &options) : Device(options), arena(options.arenaBytes) {
@@ -79,7 +73,7 @@ void HostDevice::bind(const Program &program, const ProgramImage &image, Poison 
         bound.emplace_back(command, arena.data(), poison, slow->stepOf(command, i));
         continue;
       }
-      if (isOfRanks(command)) {
+      if (isOfRanks(command.op)) {
         bound.emplace_back(command, arena.data(), poison, bindExchange(command, started));
         continue;
       }

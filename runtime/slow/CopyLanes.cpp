@@ -1,6 +1,7 @@
 #include "runtime/slow/CopyLanes.h"
 
 #include "runtime/base/Concat.h"
+#include "runtime/base/LeftThreads.h"
 #include "runtime/slow/Checksum.h"
 
 #include <algorithm>
@@ -42,14 +43,9 @@ CopyLanes::Staging CopyLanes::pieceBuffer() {
 
 CopyLanes::~CopyLanes() { stop(); }
 
-/// A thread that is not in this process cannot be joined, and a condition on which it waits not be destroyed: both
-/// are made anew in their place, and what they held is the other process's.
 void CopyLanes::stop() {
   if (!isOwn()) {
-    for (std::thread &thread : threads)
-      std::construct_at(&thread);
-    std::construct_at(&changed);
-    std::construct_at(&mutex);
+    leaveThreads(threads, changed, mutex);
     return;
   }
   {
