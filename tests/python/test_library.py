@@ -164,6 +164,21 @@ class Digits(unittest.TestCase):
         losses.append(there(*self.batch(2)))
         self.assertEqual(losses, expected)
 
+    def test_others_come_and_go_beside_a_step(self) -> None:
+        """While a step runs in one thread, another thread makes, steps and closes models."""
+        alone, beside = self.fresh(seed=4), self.fresh(seed=4)
+        expected = [alone(*self.batch(index)) for index in range(4)]
+        losses, others = [], []
+        thread = threading.Thread(target=lambda: losses.extend(beside(*self.batch(index)) for index in range(4)))
+        thread.start()
+        while thread.is_alive():
+            other = self.fresh(seed=4)
+            others.append(other(*self.batch(0)))
+            other.close()
+        thread.join()
+        self.assertEqual(losses, expected)
+        self.assertEqual(set(others), {expected[0]})
+
     def test_poison_changes_nothing(self) -> None:
         library = stowage.Library(self.library)
         plain, poisoned = stowage.Model(library), stowage.Model(library, poison=True)

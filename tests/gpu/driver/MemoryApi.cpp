@@ -13,11 +13,20 @@ namespace {
 
 using Kind = DeviceMemory::Kind;
 
-/// Memory that a copy reads or writes; what is no memory of the driver is the program's own.
+/// A call about memory that the driver does not have; what is no memory of the driver is the program's own.
+void requireDeviceBytes(const Driver &driver, CUdeviceptr address, size_t bytes, const char *what) {
+  require(bytes == 0 || driver.memory->host(address, bytes),
+          concat(what, " of ", bytes,
+                 " bytes is not inside one allocation: ", driver.memory->describe(address)));
+}
+
+/// The bytes that work reads or writes now that it runs: its memory may be gone meanwhile.
 uint8_t *deviceBytes(Driver &driver, CUdeviceptr address, size_t bytes, const char *what) {
   uint8_t *host = bytes ? driver.memory->host(address, bytes) : nullptr;
-  require(host || bytes == 0, concat(what, " of ", bytes, " bytes is not inside one allocation: ",
-                                     driver.memory->describe(address)));
+  if (bytes && !host)
+    throw Fault(Fault::Kind::IllegalAddress,
+                concat(what, " of ", bytes, " bytes is not inside one allocation any more: ",
+                       driver.memory->describe(address)));
   if (const std::string other = driver.busyWith(address, bytes); !other.empty())
     throw Fault(Fault::Kind::Race, concat("race: ", what, " of ", bytes, " bytes has bytes that ",
                                           other, " writes, and nothing orders the two"));
@@ -67,7 +76,7 @@ std::vector<Range> hostRange(const void *memory, size_t bytes) {
 void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CUstream stream,
               bool wait) {
   require(from || bytes == 0, "a copy from nowhere");
-  deviceBytes(driver, to, bytes, "the target of a copy");
+  requireDeviceBytes(driver, to, bytes, "the target of a copy");
   noteCopy(driver, to, from, bytes, stream);
   submitCopy(driver, stream,
              [=, &driver] {
@@ -79,7 +88,7 @@ void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CU
 
 void toHost(Driver &driver, void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait) {
   require(to || bytes == 0, "a copy to nowhere");
-  deviceBytes(driver, from, bytes, "the source of a copy");
+  requireDeviceBytes(driver, from, bytes, "the source of a copy");
   require(!bytes || !driver.memory->find(from)->isAliased,
           "a copy to the host of memory that is at several addresses");
   noteCopy(driver, from, to, bytes, stream);
@@ -92,8 +101,8 @@ void toHost(Driver &driver, void *to, CUdeviceptr from, size_t bytes, CUstream s
 }
 
 void inside(Driver &driver, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  deviceBytes(driver, from, bytes, "the source of a copy");
-  deviceBytes(driver, to, bytes, "the target of a copy");
+  requireDeviceBytes(driver, from, bytes, "the source of a copy");
+  requireDeviceBytes(driver, to, bytes, "the target of a copy");
   driver.note = concat("bytes=", bytes, " from=", from, " to=", to,
                        " stream=", driver.requireStream(stream)->number);
   submitCopy(driver, stream,
@@ -107,7 +116,7 @@ void inside(Driver &driver, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUst
 template <class T>
 void set(Driver &driver, CUdeviceptr to, T value, size_t count, CUstream stream) {
   require(to % sizeof(T) == 0, "the address of a memset is not aligned");
-  deviceBytes(driver, to, count * sizeof(T), "the target of a memset");
+  requireDeviceBytes(driver, to, count * sizeof(T), "the target of a memset");
   driver.submit(driver.requireStream(stream), CU_GRAPH_NODE_TYPE_MEMSET, [=, &driver] {
     uint8_t *bytes = deviceBytes(driver, to, count * sizeof(T), "the target of a memset");
     if (const std::string other = driver.keptBy(to, count * sizeof(T)); !other.empty())
@@ -196,13 +205,6 @@ void requireUnits(const Driver &driver, size_t bytes, const char *what) {
           concat(what, " of ", bytes, " bytes, which are no multiple of ", driver.granularity));
 }
 
-/// What may still run on memory forbids to take it away.
-void requireIdle(const Driver &driver, const char *what) {
-  for (const auto &stream : driver.streams)
-    require(!stream->tail || stream->tail->done,
-            concat(what, " while work of stream ", stream->number, " is not done"));
-}
-
 } // namespace
 
 CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
@@ -277,12 +279,13 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
   });
 }
 
+/// Does not wait for the device: work that touches the memory and is not done finds it gone.
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   return call("cuMemUnmap", Needs::Driver, [&](Driver &driver) {
     driver.requireNoCapture("cuMemUnmap");
-    requireIdle(driver, "cuMemUnmap");
     require(driver.memory->unmap(address, bytes), "addresses that no cuMemMap gave memory to");
     driver.counters.allocatedBytes = driver.memory->used();
+    driver.runReady("cuMemUnmap");
   });
 }
 

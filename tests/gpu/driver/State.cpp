@@ -407,20 +407,36 @@ void Driver::runCommand(Command &command) {
   command.finished = now;
 }
 
+/// The first to run of a command that is not done and all that it comes after.
+CommandPtr Driver::nextOf(const CommandPtr &command) const {
+  CommandPtr next = command;
+  for (auto before = ordered(*next); !before.empty(); before = ordered(*next))
+    next = before[0];
+  return next;
+}
+
 bool Driver::step(const CommandPtr &command) {
   if (command && command->done)
     joinClock(known, command->clock);
   if (!command || command->done)
     return false;
-  std::vector<CommandPtr> path = {command};
-  for (;;) {
-    auto before = ordered(*path.back());
-    if (before.empty())
-      break;
-    path.push_back(before[0]);
-  }
-  runCommand(*path.back());
+  runCommand(*nextOf(command));
   return true;
+}
+
+void Driver::runReady(const char *behind) {
+  try {
+    for (auto &stream : streams)
+      while (stream->tail && !stream->tail->done) {
+        const CommandPtr next = nextOf(stream->tail);
+        runCommand(*next);
+        if (!next->done)
+          break; // it waits for another process
+      }
+  } catch (const Refusal &refusal) {
+    throw Refusal{refusal.result,
+                  concat(behind, " while work is not done, which fails then: ", refusal.why)};
+  }
 }
 
 void Driver::finish(const CommandPtr &command) {

@@ -216,6 +216,9 @@ public:
   void finishAll();
   /// Runs one command that can run; false: none is left.
   bool step(const CommandPtr &command);
+  /// Runs what can run of all work, as a device may at any time, and nobody has waited for it then. Throws a refusal
+  /// that says what `behind` took from work.
+  void runReady(const char *behind);
 
   //===-- objects -----------------------------------------------------------------------------===//
 
@@ -228,6 +231,7 @@ public:
 
 private:
   void runCommand(Command &command);
+  CommandPtr nextOf(const CommandPtr &command) const;
   void keepOffCopies(const Command &command);
   void injectFromEnvironment(const char *text);
   std::vector<CommandPtr> ordered(const Command &command) const;
