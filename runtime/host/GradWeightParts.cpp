@@ -152,7 +152,7 @@ void keepSums(Preparation &whole, int64_t groups, bool isPointwise, const GradWe
   const bool areFloats = std::ranges::all_of(whole.arguments, [](const Argument &argument) {
     return elementType(argument.desc) == dnnl::memory::data_type::f32;
   });
-  if (supportsBf16() || !areFloats)
+  if (!areFloats)
     return;
   const Gradient gradient(whole, groups, isPointwise, make);
   const int64_t count = gradient.partCount();

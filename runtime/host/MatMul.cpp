@@ -152,10 +152,10 @@ Preparation prepareProduct(const Command &command, const std::vector<bool> &anyL
   return result;
 }
 
-/// Elements of the factors up to which panels are no slower than the library's code: the left one is read
-/// for every panel and stays in the second cache, and for few rows copying the right one takes most of the time.
-constexpr int64_t mostLeft = 1 << 17, mostRight = 1 << 19, mostRightOfFewRows = 1 << 17,
-                  fewRows = 16;
+/// Elements up to which panels are no slower than the library's code: the left factor is read for every panel and stays in the second
+/// cache, and so does the result, which panels write 16 columns at a time; for few rows copying the right factor takes most of the time.
+constexpr int64_t mostLeft = 1 << 17, mostResult = 1 << 18, mostRight = 1 << 19,
+                  mostRightOfFewRows = 1 << 17, fewRows = 16;
 
 /// The product of matrices of f32 that lie row-major.
 std::optional<PanelProduct> plainProduct(const Call &call, size_t count) {
@@ -184,7 +184,7 @@ std::optional<PanelProduct> plainProduct(const Call &call, size_t count) {
 
 /// True where panels are no slower than the library's code.
 bool isForPanels(const PanelProduct &product) {
-  return product.rows * product.depth <= mostLeft &&
+  return product.rows * product.depth <= mostLeft && product.rows * product.columns <= mostResult &&
          product.columns * product.depth <=
              (product.rows < fewRows ? mostRightOfFewRows : mostRight);
 }
@@ -222,7 +222,8 @@ std::optional<Preparation> prepareLoops(const Command &command, const std::vecto
                                                   int64_t threads) {
                       multiplyStrips(product, left, right, bias, result, becomes, scratch, threads);
                     });
-  if (!skinny && scratch >= static_cast<Bytes>(library.descriptor.scratchpad_desc().get_size()))
+  const auto libraryScratch = static_cast<Bytes>(library.descriptor.scratchpad_desc().get_size());
+  if (!skinny && (!isForPanels(*product) || scratch >= libraryScratch))
     return std::nullopt;
   if (skinny || (becomes == Becomes::Added && addsByRows(*product)))
     return prepared("stow_skinny", 0,

@@ -9,7 +9,7 @@ compared with PyTorch's in double; how far PyTorch's own float32 is from them sa
 
   - within 80 and 50 % of that arena, or the smallest that a refusal names instead, and by segments, each run with every buffer filled with NaN at its death: the same bits;
   - in two batches a step, and in chunks of rows: PyTorch's losses again, since sums are in another order;
-  - with another number of threads: the same bits, but PyTorch's losses again where the processor has AVX-512;
+  - with another number of threads: the same bits;
   - in bf16 and fp16, as it is and within budgets: the same bits as each other, the first loss near PyTorch's;
   - in batches so large that values travel to slow memory, within half of the arena and the smallest that a refusal names, with copies
     made beside the commands, as early and as late as awaits allow, and with every buffer filled with NaN at its death: the same bits;
@@ -50,7 +50,6 @@ BUDGETS = ("--memory-budget=80%", "--memory-budget=50%", "--checkpoint=sqrt")
 OPTIMIZERS = ("sgd:lr=0.05", "sgd:lr=0.02,momentum=0.9,nesterov", "adam:lr=1e-3", "adamw:lr=1e-3,weight-decay=0.1",
               "rmsprop:lr=1e-3,momentum=0.5", "adagrad:lr=1e-2", "lion:lr=1e-3,weight-decay=0.1", "adafactor:lr=1e-2")  # fmt: skip
 TRIES = 80  # networks that making one smaller may try
-HAS_AVX512 = "avx512f" in Path("/proc/cpuinfo").read_text()
 STAGES = ("as it is", "budgets", "in two batches", "in chunks of rows", "loss in chunks", "threads", "bf16", "fp16", "travels")
 SENSITIVE = 1e-2  # where PyTorch's float32 is further than this from its double, the network says nothing
 
@@ -290,9 +289,9 @@ class Case:
             raise Wrong(f"evaluation ends with {done.returncode}: {done.stderr.strip()[:600]}")
         return done.stdout.splitlines()[0]
 
-    def check_close(self, counts: collections.Counter, name: str, batches: int, *flags: str, threads: int = 0) -> None:
+    def check_close(self, counts: collections.Counter, name: str, batches: int, *flags: str) -> None:
         try:
-            program = self.compile("--recompute=none", *flags, threads=threads)
+            program = self.compile("--recompute=none", *flags)
         except Refused as refusal:
             counts[f"refused {name}: {refusal}"] += 1
             return
@@ -300,11 +299,7 @@ class Case:
             counts[f"trained {name}"] += 1
 
     def check_threads(self, counts: collections.Counter) -> None:
-        """Nothing is claimed of the library's code for AVX-512, which sums in other orders on other threads."""
         others = 3 - self.setting.threads
-        if HAS_AVX512:
-            self.check_close(counts, "on other threads", 1, threads=others)
-            return
         plain = self.trained_as_it_is()
         if self.train(self.compile("--recompute=none", threads=others), "--poison") != plain:
             raise Wrong(f"other bits on {others} thread(s) than on {self.setting.threads}")
