@@ -3,11 +3,13 @@
 //   build/release/bin/CallBench [threads]
 //
 // A line of input is "product TYPE COUNT ROWS DEPTH COLUMNS LEFT RIGHT", TYPE f32 or bf16, LEFT and RIGHT n (as it lies) or
-// t (stored transposed), or "convolution TYPE RESULT IMAGES INPUTS OUTPUTS WINDOW STRIDE SIZE GROUPS", RESULT y, dx or dw, of square
-// images with channels innermost, padded by half a window, with weights as the library likes them; answered with the name of what runs and
-// its scratch in bytes; or "run TIMES", answered with the seconds by the clock and of the processor for that many runs of the last call.
+// t (stored transposed), or "convolution TYPE RESULT IMAGES INPUTS OUTPUTS WINDOW STRIDE SIZE GROUPS [NAME]", RESULT y, dx or dw, of square
+// images with channels innermost, padded by half a window, with weights as the library likes them, their gradient in f32, as the implementation
+// NAME where the library offers it; answered with the name of what runs and its scratch in bytes; or "run TIMES", answered with the seconds by
+// the clock and of the processor for that many runs of the last call.
 #include "runtime/base/Parallel.h"
 #include "runtime/host/Library.h"
+#include "runtime/host/Prices.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +17,7 @@
 #include <cstring>
 #include <ctime>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -83,7 +86,10 @@ Command convolutionOf(std::istringstream &line) {
   const int64_t pad = window / 2, places = (size + 2 * pad - window) / stride + 1;
   const Layout channelsLast{1, {0, 2, 3, 1}, {}};
   const Operand x{0, dtype, {images, inputs, size, size}, channelsLast},
-      w{0, DType::F32, {outputs, inputs / groups, window, window}, Layout{}},
+      w{0,
+        result == "dw" ? DType::F32 : dtype,
+        {outputs, inputs / groups, window, window},
+        Layout{}},
       y{0, dtype, {images, outputs, places, places}, channelsLast};
   Command command;
   command.op = result == "y"    ? CommandOp::DnnlConvolution
@@ -116,6 +122,12 @@ int main(int argc, char **argv) {
       std::vector<bool> anyLayout(command.operands.size(), false);
       if (verb == "convolution")
         anyLayout[isGradWeight ? 2 : 1] = true;
+      std::optional<host::ImplementationScope> scope;
+      if (std::string name; verb == "convolution" && line >> name)
+        scope.emplace(command.op == CommandOp::DnnlConvolution ? host::ConvolutionKind::Forward
+                      : isGradWeight                           ? host::ConvolutionKind::GradWeight
+                                                               : host::ConvolutionKind::GradInput,
+                      name);
       bound = std::make_unique<Bound>(command, anyLayout, threads);
       bound->run();
       std::printf("%s %lld\n", bound->requirements.implementation.c_str(),

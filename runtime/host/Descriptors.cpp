@@ -1,8 +1,11 @@
 #include "runtime/host/Descriptors.h"
 
+#include "runtime/host/Prices.h"
 #include "runtime/host/Primitive.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <tuple>
 
 namespace stow::host {
@@ -23,6 +26,78 @@ static Descriptor firstOf(const Descriptor &first,
     if (!next.next_impl())
       return first;
   return next;
+}
+
+/// The convolution as prices know it: two spatial dimensions alike, nothing dilated, f32 or bf16 throughout. None for others.
+static std::optional<PricedCall> pricedCall(ConvolutionKind kind, const Desc &src,
+                                            const Desc &weights, const Desc &dst,
+                                            const WindowDims &w) {
+  const Dims images = dimsOf(src), window = dimsOf(weights), results = dimsOf(dst);
+  const auto type = elementType(kind == ConvolutionKind::GradInput ? dst : src);
+  const bool isBf16 = type == dnnl::memory::data_type::bf16;
+  auto areAlike = [](const Dims &extents) { return extents[0] == extents[1]; };
+  if (images.size() != 4 || !areAlike(w.strides) || w.dilates != Dims{0, 0} ||
+      !(isBf16 || type == dnnl::memory::data_type::f32) || window.end()[-1] != window.end()[-2])
+    return std::nullopt;
+  return PricedCall{kind,
+                    isBf16,
+                    images[0],
+                    images[1],
+                    results[1],
+                    window.back(),
+                    w.strides[0],
+                    std::max(images[2], images[3]),
+                    window.size() == 5 ? window[0] : 1};
+}
+
+/// An implementation is taken in place of the library's choice where it is faster by more than one measurement differs from the next, or
+/// as fast where the other one sums in an order that depends on the number of threads; and where it takes no more scratch beyond that
+/// one's than a part of its images' bytes.
+static constexpr double faster = 1.08, asFast = 0.97;
+static constexpr size_t imagesByScratch = 8;
+
+/// The library (2.6) chooses the blocks of this code by the number of threads, and sums in their order.
+static bool sumsByThreads(std::string_view implementation) {
+  return implementation.starts_with("brgconv");
+}
+
+/// Of the implementations from `first` on that work in the caller's scratch and are not refused the fastest, by the prices.
+template <typename Descriptor>
+static Descriptor fastest(
+    const Descriptor &first, const std::optional<PricedCall> &call,
+    const std::function<bool(const char *)> &isRefused = [](const char *) { return false; }) {
+  const Descriptor usual = preferPlanned(firstOf(first, isRefused));
+  if (!call)
+    return usual;
+  auto named = [&](std::string_view name) -> std::optional<Descriptor> {
+    Descriptor next = first;
+    while (name != next.impl_info_str())
+      if (!next.next_impl())
+        return std::nullopt;
+    return next;
+  };
+  if (const char *wanted = ImplementationScope::wanted(call->kind))
+    return named(wanted).value_or(usual);
+  const std::string_view usualName = usual.impl_info_str();
+  const std::vector<Rate> rates = ratesOf(*call);
+  const auto own = std::ranges::find(rates, usualName, &Rate::implementation);
+  if (own == rates.end())
+    return usual;
+  const auto read =
+      static_cast<size_t>(call->images * call->inputs * call->size * call->size) * sizeof(float);
+  const size_t room = usual.scratchpad_desc().get_size() + read / imagesByScratch;
+  for (const Rate &rate : rates) {
+    if (rate.gigaflops < (sumsByThreads(usualName) ? asFast : faster) * own->gigaflops)
+      break;
+    if (&rate == &*own)
+      continue;
+    if (std::optional<Descriptor> found = named(rate.implementation);
+        found && !isRefused(found->impl_info_str()) &&
+        (!usesHeap(found->impl_info_str()) || usesHeap(usual.impl_info_str())) &&
+        found->scratchpad_desc().get_size() <= room)
+      return *found;
+  }
+  return usual;
 }
 
 DescFields fieldsOf(const Desc &desc) {
@@ -79,7 +154,8 @@ dnnl::convolution_forward::primitive_desc describeConvolution(const Desc &src, c
                                                   w.dilates, w.padBegin, w.padEnd)
                                   : Forward::desc(kind, direct, src, weights, dst, w.strides,
                                                   w.dilates, w.padBegin, w.padEnd);
-  return preferPlanned(Forward::primitive_desc(desc, callAttributes(), cpuEngine()));
+  return fastest(Forward::primitive_desc(desc, callAttributes(), cpuEngine()),
+                 pricedCall(ConvolutionKind::Forward, src, weights, dst, w));
 }
 
 dnnl::convolution_backward_data::primitive_desc
@@ -88,7 +164,8 @@ describeGradInput(const Desc &diffSrc, const Desc &weights, const Desc &diffDst,
   using Backward = dnnl::convolution_backward_data;
   const Backward::desc desc(direct, diffSrc, weights, diffDst, w.strides, w.dilates, w.padBegin,
                             w.padEnd);
-  return preferPlanned(Backward::primitive_desc(desc, callAttributes(), cpuEngine(), hint));
+  return fastest(Backward::primitive_desc(desc, callAttributes(), cpuEngine(), hint),
+                 pricedCall(ConvolutionKind::GradInput, diffSrc, weights, diffDst, w));
 }
 
 dnnl::convolution_backward_weights::primitive_desc
@@ -98,8 +175,8 @@ describeGradWeight(const Desc &src, const Desc &diffWeights, const Desc &diffDst
   using Backward = dnnl::convolution_backward_weights;
   const Backward::desc desc(direct, src, diffWeights, diffDst, w.strides, w.dilates, w.padBegin,
                             w.padEnd);
-  return preferPlanned(
-      firstOf(Backward::primitive_desc(desc, callAttributes(), cpuEngine(), hint), isRefused));
+  return fastest(Backward::primitive_desc(desc, callAttributes(), cpuEngine(), hint),
+                 pricedCall(ConvolutionKind::GradWeight, src, diffWeights, diffDst, w), isRefused);
 }
 
 dnnl::matmul::primitive_desc describeProduct(const Desc &a, const Desc &b, const Desc *bias,

@@ -36,7 +36,7 @@ struct WindowDims {
 };
 
 // All with callAttributes() but where attributes are given, on the host's engine. Of the library's implementations they take the first that works in the
-// caller's scratch (preferPlanned in Primitive.h); they throw dnnl::error. To make the next implementation the library reads the op's
+// caller's scratch (preferPlanned in Primitive.h), or for convolutions one that is faster by what was measured (Prices.h); they throw dnnl::error. To make the next implementation the library reads the op's
 // description again, so the choice is made here, where that still lives.
 
 dnnl::convolution_forward::primitive_desc describeConvolution(const dnnl::memory::desc &src,
@@ -48,7 +48,7 @@ dnnl::convolution_backward_data::primitive_desc
 describeGradInput(const dnnl::memory::desc &diffSrc, const dnnl::memory::desc &weights,
                   const dnnl::memory::desc &diffDst, const WindowDims &windows,
                   const dnnl::convolution_forward::primitive_desc &hint);
-/// The first implementation that is not refused, by its name, if there is one.
+/// As the others, of the implementations that are not refused, by their names, if there are such.
 dnnl::convolution_backward_weights::primitive_desc
 describeGradWeight(const dnnl::memory::desc &src, const dnnl::memory::desc &diffWeights,
                    const dnnl::memory::desc &diffDst, const WindowDims &windows,

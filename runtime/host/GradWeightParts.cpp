@@ -1,5 +1,7 @@
 #include "runtime/host/GradWeightParts.h"
 
+#include "runtime/host/Prices.h"
+
 #include <algorithm>
 #include <string_view>
 
@@ -106,6 +108,7 @@ public:
 
   std::shared_ptr<const Parts> inParts(int64_t count) const {
     const ThreadScope scope(1);
+    const ImplementationScope same(ConvolutionKind::GradWeight, alone.impl_info_str());
     auto cut = std::make_shared<Parts>();
     const auto gradient = static_cast<Bytes>(diffWeights.get_size());
     cut->summed = gradient / Bytes{sizeof(float)};
