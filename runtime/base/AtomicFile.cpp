@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,11 +51,32 @@ int openNameless(const std::string &path) {
 
 } // namespace
 
-AtomicFile::AtomicFile(const std::string &path) : path(path) {
+/// The file that writers of `path` begin one after the other, so that one which was killed leaves what the next one takes; -1 where another has it now.
+static int openNamed(const std::string &name) {
+  const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  struct stat opened = {}, there = {};
+  if (file < 0 || (::flock(file, LOCK_EX | LOCK_NB) == 0 && ::fstat(file, &opened) == 0 &&
+                   ::stat(name.c_str(), &there) == 0 &&
+                   opened.st_ino == there.st_ino && // not renamed meanwhile
+                   ::ftruncate(file, 0) == 0))
+    return file;
+  ::close(file);
+  return -1;
+}
+
+AtomicFile::AtomicFile(const std::string &path, Part part) : path(path) {
   struct stat status = {};
   if (::lstat(path.c_str(), &status) != 0 && errno != ENOENT)
     fail("write");
-  file = openNameless(path);
+  if (part == Part::Nameless) {
+    file = openNameless(path);
+  } else {
+    const std::string name = concat(folderOf(path), "/stowage-",
+                                    std::filesystem::path(path).filename().string(), ".part");
+    file = openNamed(name);
+    if (file >= 0)
+      addUnfinished(partPath = name);
+  }
   if (file < 0)
     partPath = takeName(path, [&](const char *name) {
       file = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -67,11 +89,11 @@ AtomicFile::AtomicFile(const std::string &path) : path(path) {
 AtomicFile::~AtomicFile() {
   if (file < 0)
     return;
+  if (!partPath.empty()) {
+    ::unlink(partPath.c_str());
+    forgetUnfinished(partPath);
+  }
   ::close(file);
-  if (partPath.empty())
-    return;
-  ::unlink(partPath.c_str());
-  forgetUnfinished(partPath);
 }
 
 void AtomicFile::fail(const char *what) const {
@@ -109,6 +131,36 @@ void AtomicFile::commit() {
     ::fsync(directory);
     ::close(directory);
   }
+}
+
+FilePart::FilePart(const std::string &path) : file(::open(path.c_str(), O_WRONLY | O_CLOEXEC)) {
+  if (file < 0)
+    number = errno;
+}
+
+FilePart::~FilePart() {
+  if (file >= 0)
+    ::close(file);
+}
+
+void FilePart::write(const char *data, size_t size, int64_t begin) {
+  while (size > 0 && number == 0) {
+    const ssize_t written = ::pwrite(file, data, size, begin);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0) {
+      number = written < 0 ? errno : EIO;
+      return;
+    }
+    data += written;
+    begin += written;
+    size -= static_cast<size_t>(written);
+  }
+}
+
+void FilePart::finish() {
+  if (number == 0 && ::fsync(file) != 0)
+    number = errno;
 }
 
 /// True for pipes and devices, which are written to as they are.

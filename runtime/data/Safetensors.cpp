@@ -103,12 +103,13 @@ const SafetensorsTensor *SafetensorsFile::find(const std::string &name) const {
   return found == byName.end() ? nullptr : &list[found->second];
 }
 
-void writeSafetensors(const std::string &path, const std::vector<SafetensorsEntry> &entries,
-                      const std::map<std::string, std::string> &metadata,
-                      const SafetensorsSource &source) {
-  std::vector<size_t> order(entries.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::sort(order, [&](size_t a, size_t b) {
+SafetensorsLayout layOut(const std::vector<SafetensorsEntry> &entries,
+                         const std::map<std::string, std::string> &metadata) {
+  SafetensorsLayout layout;
+  layout.order.resize(entries.size());
+  layout.begins.resize(entries.size());
+  std::iota(layout.order.begin(), layout.order.end(), size_t{0});
+  std::ranges::sort(layout.order, [&](size_t a, size_t b) {
     Bytes first = sizeOf(entries[a].dtype), second = sizeOf(entries[b].dtype);
     return first != second ? first > second : a < b;
   });
@@ -116,26 +117,34 @@ void writeSafetensors(const std::string &path, const std::vector<SafetensorsEntr
   if (!metadata.empty())
     header[std::string(metadataKey)] = metadata;
   int64_t offset = 0;
-  for (size_t index : order) {
+  for (size_t index : layout.order) {
     const SafetensorsEntry &entry = entries[index];
     if (entry.name == metadataKey || header.contains(entry.name))
-      throw Error::internal("two tensors named '" + entry.name + "' in " + path);
+      throw Error::internal("two tensors to save are named '" + entry.name + "'");
     int64_t end = offset + elementCount(entry.shape) * sizeOf(entry.dtype);
     Json item;
     item["dtype"] = safetensorsName(entry.dtype);
     item["shape"] = entry.shape;
     item["data_offsets"] = {offset, end};
     header[entry.name] = std::move(item);
+    layout.begins[index] = offset;
     offset = end;
   }
   std::string text = dumpJson(header, -1);
   text.append((8 - text.size() % 8) % 8, ' ');
-  uint64_t headerBytes = text.size();
+  const uint64_t headerBytes = text.size();
+  layout.head.assign(reinterpret_cast<const char *>(&headerBytes), sizeof(headerBytes));
+  layout.head += text;
+  return layout;
+}
 
+void writeSafetensors(const std::string &path, const std::vector<SafetensorsEntry> &entries,
+                      const std::map<std::string, std::string> &metadata,
+                      const SafetensorsSource &source) {
+  const SafetensorsLayout layout = layOut(entries, metadata);
   AtomicFile file(path);
-  file.write(&headerBytes, sizeof(headerBytes));
-  file.write(text);
-  for (size_t index : order) {
+  file.write(layout.head);
+  for (size_t index : layout.order) {
     const Bytes size = elementCount(entries[index].shape) * sizeOf(entries[index].dtype);
     for (Bytes begin = 0; begin < size;) {
       std::span<const char> piece = source(index, begin);

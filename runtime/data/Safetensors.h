@@ -50,12 +50,21 @@ struct SafetensorsEntry {
   Shape shape;
 };
 
+/// Where what is written goes in its file.
+struct SafetensorsLayout {
+  std::string head; ///< what the file begins with, up to the data
+  std::vector<size_t>
+      order; ///< of the entries: wider elements first, then as given, so that every tensor is aligned to its element
+  std::vector<Bytes> begins; ///< by entry, counted from the data's beginning
+};
+SafetensorsLayout layOut(const std::vector<SafetensorsEntry> &entries,
+                         const std::map<std::string, std::string> &metadata);
+
 /// Row-major bytes of entry `index` from byte `begin` on: all of the rest or the next piece, valid
 /// until the next call. Called in file order, so that a writer needs one piece at a time.
 using SafetensorsSource = std::function<std::span<const char>(size_t index, Bytes begin)>;
 
-/// Replaces `path` in one step (AtomicFile). Wider elements come first, then the given order, so
-/// that every tensor is aligned to its element.
+/// Replaces `path` in one step (AtomicFile).
 void writeSafetensors(const std::string &path, const std::vector<SafetensorsEntry> &entries,
                       const std::map<std::string, std::string> &metadata,
                       const SafetensorsSource &source);

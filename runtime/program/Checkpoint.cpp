@@ -1,5 +1,6 @@
 #include "runtime/program/Checkpoint.h"
 
+#include "runtime/base/AtomicFile.h"
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/device/AlgorithmText.h"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <utility>
 
 namespace stow {
 
@@ -159,6 +161,26 @@ void CheckpointWriter::endCollecting() {
     shards->finish();
 }
 
+/// All ranks write, where all see the file. What is theirs is not what an adapter is saved as.
+bool CheckpointWriter::writeTogether(const std::map<std::string, std::string> &metadata) {
+  if (what != What::Run)
+    return false;
+  const std::string head = layOut(entries, metadata).head;
+  AtomicFile file(filePath, AtomicFile::Part::Named);
+  file.write(head);
+  std::string why;
+  if (!shards->write(file.partName(), static_cast<Bytes>(head.size()), why)) {
+    if (!std::exchange(hasSaidWhy, true))
+      std::fprintf(
+          stderr,
+          "note: not all ranks see the folder of %s (%s), so that rank 0 writes all of it\n",
+          filePath.c_str(), why.c_str());
+    return false;
+  }
+  file.commit();
+  return true;
+}
+
 void CheckpointWriter::write(const RunState &run) {
   auto metadata = what == What::Run
                       ? metadataOf(executor.program(), run)
@@ -169,6 +191,8 @@ void CheckpointWriter::write(const RunState &run) {
   Device &device = executor.device();
   if (std::string algorithms = device.algorithms(); what == What::Run && !algorithms.empty())
     metadata[algorithmsKey] = std::move(algorithms);
+  if (shards && writeTogether(metadata))
+    return;
   const int64_t batches = run.step * executor.program().batchesPerStep;
   writeSafetensors(filePath, entries, metadata, [&](size_t index, Bytes begin) {
     if (!tensors[index])

@@ -39,8 +39,8 @@ public:
   CheckpointWriter(Executor &executor, std::string path, What what = What::Run,
                    ShardedState *shards = nullptr);
 
-  /// Replaces the file in one step and on the disk. Throws Error(BadInput) when it cannot. With `shards`, of a program that has state
-  /// in them, all other ranks ShardedState::serve() meanwhile, and are told of the end in either case, but for RankLost. That may be
+  /// Replaces the file in one step and on the disk. Throws Error(BadInput) when it cannot. With `shards`, of a program for several devices,
+  /// all other ranks ShardedState::serve() meanwhile, and are told of the end in either case, but for RankLost. That may be
   /// thrown behind the last byte as well: `isWhole` is called once the file is in its place, before the others are told.
   void save(const RunState &run, const std::function<void()> &isWhole = {});
 
@@ -49,12 +49,14 @@ public:
 private:
   void addCounters();
   void write(const RunState &run);
+  bool writeTogether(const std::map<std::string, std::string> &metadata);
   void endCollecting();
 
   Executor &executor;
   std::string filePath;
   What what;
-  ShardedState *shards; ///< null: no state is in shards
+  ShardedState *shards; ///< null: one process writes all
+  bool hasSaidWhy = false;
   std::vector<SafetensorsEntry> entries;
   std::vector<const StateTensor *>
       tensors; ///< as entries; null, behind all others: the batches that were trained on

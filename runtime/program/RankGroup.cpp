@@ -256,10 +256,7 @@ Metrics RankGroup::total(const Metrics &own) {
 }
 
 ShardedState *RankGroup::shardsOf(Executor &executor) {
-  const bool hasShards =
-      std::ranges::any_of(executor.program().state,
-                          [](const StateTensor &tensor) { return tensor.shardOf.has_value(); });
-  return ranks && hasShards ? &shards.emplace(executor, *ranks) : nullptr;
+  return ranks ? &shards.emplace(executor, *ranks) : nullptr;
 }
 
 void RankGroup::serveSave() {

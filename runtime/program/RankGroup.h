@@ -59,7 +59,7 @@ public:
   void shareStatistics(Executor &executor);
   /// Of a library: the numbers of all ranks, by rank, in a row.
   void gather(std::span<const double> own, std::span<double> all);
-  /// Of a library: calls `write` on rank 0 while the others give it their shards. Where it throws, all ranks do;
+  /// Of a library: calls `write` on rank 0 while the others do their parts. Where it throws, all ranks do;
   /// those that wait for a rank that is lost throw RankLost each.
   void save(const std::function<void()> &write);
 
@@ -70,9 +70,9 @@ public:
   /// saved. Each rank evaluates whole batches beside each other; the result is the same on all.
   Metrics evaluate(Evaluator &evaluator, std::span<const int64_t> rows);
 
-  /// What a save needs where state lies in shards, which takes its memory now; null where none does.
+  /// What a save of several ranks needs, which takes its memory now; null of a process that is alone.
   ShardedState *shardsOf(Executor &executor);
-  /// What a rank does while rank 0 saves: with shardsOf() it gives its shards, else nothing. Rank 0 does nothing.
+  /// What a rank does while rank 0 saves, of what it asked shardsOf() for: its part. Rank 0 does nothing.
   void serveSave();
   /// Whether rank 0 has saved, which it knows.
   bool hearsOfSave(bool isSaved);

@@ -3,6 +3,7 @@
 
 #include "gtest/gtest.h"
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -95,6 +96,39 @@ TEST_F(AtomicFileTest, NamesThatNoFileCanHaveAreRefusedAtOnce) {
   const std::string longest(255, 'x');
   writeFile(folder + "/" + longest, "text");
   EXPECT_EQ(contents(folder + "/" + longest), "text");
+}
+
+// Tests a file that several processes write: pieces at their places, one writer of a path at a time, and that what a killed one left is taken by the next.
+TEST_F(AtomicFileTest, IsWrittenInPiecesByOthers) {
+  const std::string path = folder + "/shared", longest = folder + "/" + std::string(255, 'x');
+  const pid_t killed = fork();
+  if (killed == 0) {
+    AtomicFile file(path, AtomicFile::Part::Named);
+    file.write(std::string(100, 'k'));
+    kill(getpid(), SIGKILL);
+  }
+  waitpid(killed, nullptr, 0);
+  EXPECT_EQ(names(folder).size(), 1u);
+  {
+    AtomicFile file(path, AtomicFile::Part::Named), second(path, AtomicFile::Part::Named);
+    EXPECT_NE(file.partName(), second.partName());
+    EXPECT_EQ(names(folder).size(), 2u);
+    file.write("head ");
+    FilePart part(file.partName());
+    part.write("piece", 5, 5);
+    part.finish();
+    EXPECT_EQ(part.problem(), 0);
+    file.commit();
+  }
+  EXPECT_EQ(contents(path), "head piece");
+  EXPECT_EQ(names(folder), std::set<std::string>{"shared"});
+  AtomicFile file(longest, AtomicFile::Part::Named);
+  EXPECT_FALSE(file.partName().empty());
+  FilePart none(folder + "/none");
+  EXPECT_EQ(none.problem(), ENOENT);
+  none.write("x", 1, 0);
+  none.finish();
+  EXPECT_EQ(none.problem(), ENOENT);
 }
 
 TEST_F(AtomicFileTest, WritesToDevicesAsTheyAre) {

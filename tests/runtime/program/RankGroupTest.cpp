@@ -11,7 +11,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <iterator>
 
 namespace stow::test {
 namespace {
@@ -89,10 +91,11 @@ TEST(RankGroupTest, WaitsAsLongAsItIsTold) {
   EXPECT_THROW(alone.setTimeout(7), Error);
 }
 
-/// Rank 0 of two, which save. The other one does not come to exchange number `missing`, counted from 0.
+/// Rank 0 of two, which save. The other one does not come to exchange number `missing`, counted from 0, and may not see the folder.
 class MissingRank : public OtherRanks {
 public:
-  explicit MissingRank(int64_t missing) : OtherRanks(-1), missing(missing) {}
+  MissingRank(int64_t missing, bool seesFolder)
+      : OtherRanks(-1), missing(missing), seesFolder(seesFolder) {}
 
   int64_t size() const override { return 2; }
   void gather(const float *own, int64_t count, float *all) override {
@@ -101,8 +104,9 @@ public:
       std::copy_n(own, count, all + rank * count);
   }
   std::vector<uint64_t> gather(uint64_t own) override {
+    const uint64_t error = exchanges == kOpens && !seesFolder ? ENOENT : 0;
     next();
-    return {own, 0};
+    return {own, error};
   }
 
   int64_t exchanges = 0;
@@ -113,7 +117,11 @@ private:
       throw RankLost("rank 1 does not answer");
   }
 
+  /// Of a save, the exchange that tells who can open the file: behind what is wanted, and its name and place.
+  static constexpr int64_t kOpens = 3;
+
   int64_t missing;
+  bool seesFolder;
 };
 
 /// The momentum in two shards.
@@ -127,9 +135,10 @@ Program makeShardedModel() {
 }
 
 /// Saves, and returns the exchanges that were begun. `isLost`: whether that threw RankLost.
-int64_t exchangesOfSave(int64_t missing, const std::string &path, bool &isLost, bool &isWhole) {
+int64_t exchangesOfSave(int64_t missing, const std::string &path, bool seesFolder, bool &isLost,
+                        bool &isWhole) {
   const Program program = makeShardedModel();
-  const auto ranks = std::make_shared<MissingRank>(missing);
+  const auto ranks = std::make_shared<MissingRank>(missing, seesFolder);
   RankGroup team(program, ranks, true);
   Executor executor(program, tinyImage(), {});
   ShardedState *const shards = team.shardsOf(executor);
@@ -150,26 +159,37 @@ int64_t exchangesOfSave(int64_t missing, const std::string &path, bool &isLost, 
   return ranks->exchanges;
 }
 
-// Tests that a rank that is lost anywhere in a save is an error there, behind which no exchange begins: while shards are collected, when the
-// others are told of the end, also of one whose file cannot be written, and behind that. A file that has all is there and said to be whole.
+// Tests that a rank that is lost anywhere in a save is an error there, behind which no exchange begins: while all write, while shards are collected for rank 0
+// to write, when the others are told of the end, also of one whose file cannot be written, and behind that. A file that has all is there and said to be whole.
 TEST(RankGroupTest, LosesARankInTheMiddleOfASave) {
+  struct Case {
+    const char *name;
+    bool seesFolder;
+    int64_t exchanges, whole; ///< all, and those before the file is in its place
+  };
   const testfiles::TempDir dir;
   bool isLost = false, isWhole = false;
-  for (const bool isWritten : {true, false}) {
-    const std::string good = dir.path("good.safetensors"), none = dir.path("none/none.safetensors");
-    const std::string &path = isWritten ? good : none;
-    const int64_t all = exchangesOfSave(-1, path, isLost, isWhole);
+  for (const Case &c : {Case{"together.safetensors", true, 7,
+                             5}, // behind kOpens who has written; the end; whether it is saved
+                        Case{"collected.safetensors", false, 8, 6}, // what is wanted, the shards
+                        Case{"none/none.safetensors", true, 2, 2}}) {
+    SCOPED_TRACE(c.name);
+    const std::string path = dir.path(c.name);
+    const bool isWritten = c.exchanges > 2;
+    const int64_t all = exchangesOfSave(-1, path, c.seesFolder, isLost, isWhole);
     EXPECT_FALSE(isLost);
     EXPECT_EQ(isWhole, isWritten);
-    ASSERT_EQ(all, isWritten ? 4 : 2); // what is wanted, the shards, the end; whether it is saved
+    ASSERT_EQ(all, c.exchanges);
     for (int64_t missing = 0; missing < all; ++missing) {
       std::filesystem::remove(path);
-      EXPECT_EQ(exchangesOfSave(missing, path, isLost, isWhole), missing + 1);
+      EXPECT_EQ(exchangesOfSave(missing, path, c.seesFolder, isLost, isWhole), missing + 1);
       EXPECT_TRUE(isLost) << missing;
-      EXPECT_EQ(isWhole, isWritten && missing >= 2) << missing;
+      EXPECT_EQ(isWhole, isWritten && missing >= c.whole) << missing;
       EXPECT_EQ(std::filesystem::exists(path), isWhole) << missing;
     }
   }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path("")), {}), 2)
+      << "unfinished files are left";
 }
 
 } // namespace
