@@ -60,7 +60,7 @@ void complete(Plan &plan, const StepAnswer &answer, const ModelSteps &steps,
   ModuleOp placed = *answer.choice->placed;
   if (!options.inSegments && (plan.extraTimeFraction > 0 || travels(plan)))
     plan.extraTimeBound = planner.extraTimeBound(answer.within);
-  if (options.profile == "run" && plan.extraTimeFraction > 0)
+  if (options.profile == "run" && options.devices == 1 && plan.extraTimeFraction > 0)
     noteRuns(plan, planner, placed, options, *steps.backendOf(answer.step->target()));
   if (wasInterrupted())
     plan.notes.push_back("interrupted: the best plan found so far");

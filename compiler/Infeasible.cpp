@@ -129,8 +129,7 @@ BatchRemedy smallerBatch(ModelSteps &steps, const ModelStep &step, const StepCho
   int64_t parts = (batch + found.batch - 1) / found.batch;
   while (batch % parts != 0)
     ++parts;
-  if (std::optional<Remedy> inParts = batchInParts(plan, parts, gain);
-      inParts && options.devices == 1)
+  if (std::optional<Remedy> inParts = batchInParts(plan, parts, gain))
     remedy.remedies.push_back(std::move(*inParts));
   return remedy;
 }

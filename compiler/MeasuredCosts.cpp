@@ -4,6 +4,7 @@
 #include "compiler/StepRun.h"
 #include "ir/StepGraphs.h"
 #include "ir/Stow.h"
+#include "ir/StowCollectiveOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/SendStates.h"
 #include "passes/order/CostModel.h"
@@ -27,6 +28,13 @@ using namespace mlir;
 
 namespace stow {
 namespace {
+
+/// The kernels that run in this process: what ranks do together needs them all, and is weighed by the data sheet and --network.
+SmallVector<Operation *> measuredOf(ModuleOp prepared) {
+  SmallVector<Operation *> ops = launchesOf(prepared);
+  llvm::erase_if(ops, [](Operation *op) { return isCollective(op) || isa<ShardOp>(op); });
+  return ops;
+}
 
 /// The step of `prepared` with everything kept, all state in the arena, in program order.
 OwningOpRef<ModuleOp> placeWholeStep(ModuleOp prepared, const Target &target) {
@@ -70,12 +78,16 @@ schedule::Cost leastTime(Executor &executor, size_t index) {
 } // namespace
 
 void MeasuredCosts::measure(ModuleOp prepared, int64_t onThreads, const Backend &backend) {
-  if (llvm::all_of(launchesOf(prepared),
+  if (llvm::all_of(measuredOf(prepared),
                    [&](Operation *op) { return kernels.contains(keyOf(op)); }))
     return;
   processor = backend.processor();
   threads = onThreads;
-  timeInStep(prepared, backend);
+  // One process alone runs no step of several devices.
+  if (devicesOf(prepared) > 1)
+    isInStep = false;
+  else
+    timeInStep(prepared, backend);
   timeAlone(prepared, backend);
 }
 
@@ -105,7 +117,7 @@ void MeasuredCosts::timeAlone(ModuleOp prepared, const Backend &backend) {
   OwningOpRef<ModuleOp> alone = ModuleOp::create(builder.getUnknownLoc());
   builder.setInsertionPointToEnd(alone->getBody());
   std::vector<Kernel *> measured;
-  for (Operation *op : launchesOf(prepared)) {
+  for (Operation *op : measuredOf(prepared)) {
     auto [kernel, isNew] = kernels.try_emplace(keyOf(op));
     if (!isNew)
       continue;
@@ -167,14 +179,14 @@ void MeasuredCosts::save(const std::string &path) const {
 
 void MeasuredCosts::annotate(ModuleOp prepared) const {
   Builder builder(prepared.getContext());
-  for (Operation *op : launchesOf(prepared)) {
+  for (Operation *op : measuredOf(prepared)) {
     auto kernel = kernels.find(keyOf(op));
     if (kernel == kernels.end())
       throw Error::badInput("the measured costs have none for " +
                             op->getName().stripDialect().str() + " of node \"" +
                             sourceNameOf(op->getLoc()) +
-                            "\": they are of another model, batch or compiler; measure again with "
-                            "--profile=run");
+                            "\": they are of another model, batch, number of devices or "
+                            "compiler; measure again with --profile=run");
     op->setAttr(kCostAttr, builder.getI64IntegerAttr(kernel->second.nanoseconds));
   }
 }

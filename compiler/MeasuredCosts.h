@@ -7,7 +7,7 @@
 //
 // The step is compiled with everything kept and run for a few steps (StepRun.h); ops that are the
 // same on the same shapes and layouts are one kernel, which takes what they take in the mean. A step
-// that does not fit the machine has its kernels measured one by one: each becomes a graph of its own
+// that does not fit the machine, or that several devices run, has its kernels measured one by one: each becomes a graph of its own
 // that is packed and compiled as in the step and run in an arena that holds its operands, results
 // and workspace.
 #pragma once
@@ -43,14 +43,14 @@ public:
   void annotate(mlir::ModuleOp prepared) const;
 
   /// "measured on skylake-avx512, 2 threads", "measured kernel by kernel on .." for a step that does
-  /// not fit.
+  /// not fit or is for several devices.
   std::string describe() const;
 
 private:
   /// Where the machine has the memory for the step with everything kept.
   void timeInStep(mlir::ModuleOp prepared, const Backend &backend);
 
-  /// What has no time so far: all kernels of a step that does not fit; else those whose parts are all
+  /// What has no time so far: all kernels of a step that did not run; else those whose parts are all
   /// placed where they belong, so that the step does not run them.
   void timeAlone(mlir::ModuleOp prepared, const Backend &backend);
 

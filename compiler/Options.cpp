@@ -386,6 +386,8 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.frozenTypes = splitList(text); });
   flags.flag("freeze-batch-norm", "normalize with the running statistics in training too",
              [&] { options.freezeBatchNorm = true; });
+  flags.flag("sync-batch-norm", "several devices: normalize by the statistics of all their samples",
+             [&] { options.syncBatchNorm = true; });
   flags.flag("no-dropout", "train without the model's dropouts",
              [&] { options.disableDropout = true; });
   flags.value(
@@ -551,19 +553,23 @@ static void checkDevices(const CompileOptions &options) {
         "--network starts sums beside the commands of a processor, and collectives "
         "of --target=" +
         options.target + " lie in the stream of the step; leave one of them out");
+  if (options.syncBatchNorm && options.freezeBatchNorm)
+    throw Error::badInput(
+        "--sync-batch-norm and --freeze-batch-norm both say what batch normalizations "
+        "normalize by; give one of them");
+  if (options.syncBatchNorm && options.devices == 1)
+    throw Error::badInput("--sync-batch-norm normalizes by the samples of several devices; say how "
+                          "many: --devices=N");
   if (options.devices == 1)
     return;
   for (const auto &[isGiven, flag] :
-       {std::pair(options.accumulate != 1, std::string("--accumulate")),
-        std::pair(!options.shapes.empty(), std::string("--shapes")),
+       {std::pair(!options.shapes.empty(), std::string("--shapes")),
         std::pair(options.offload.isAsked(), std::string("--offload")),
         std::pair(options.offload.statePercent != 0, std::string("--offload-state")),
-        std::pair(!options.inputGradients.empty(), std::string("--input-gradients")),
-        std::pair(options.profile == "run", std::string("--profile=run"))})
+        std::pair(!options.inputGradients.empty(), std::string("--input-gradients"))})
     if (isGiven)
-      throw Error::badInput("--devices=N makes programs of a step of one batch "
-                            "in one shape that needs no other memory, weighed by a data sheet; "
-                            "leave it or " +
+      throw Error::badInput("--devices=N makes programs of a step in one shape that needs no other "
+                            "memory; leave it or " +
                             flag + " out");
 }
 

@@ -86,6 +86,7 @@ struct CompileOptions {
   std::string lossScale;             ///< with fp16: dynamic or delayed; empty: dynamic
   std::vector<std::string> keepWide; ///< patterns of nodes that stay in f32
   bool freezeBatchNorm = false;
+  bool syncBatchNorm = false;           ///< by the statistics of all devices' samples
   std::vector<std::string> frozenTypes; ///< PATTERN:TYPE, or a type alone for all
   bool disableDropout = false;
   std::string target = kDefaultTarget; ///< where the program runs: codegen/Backend.h

@@ -123,6 +123,7 @@ AccumulateGradientsPassOptions accumulateOptions(const CompileOptions &options,
                                                  const StepVariant &variant) {
   AccumulateGradientsPassOptions accumulate;
   accumulate.batches = variant.batches;
+  accumulate.ranks = options.devices;
   accumulate.mean = options.loss.reduction != LossSpec::Reduction::Sum;
   accumulate.keepSums = options.clipNorm > 0 ||
                         (variant.precision == Precision::F16 && options.lossScale != "delayed");
@@ -151,6 +152,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   const Target &target = backend.target();
   SplitTrainEvalPassOptions split;
   split.freezeBatchNorm = options.freezeBatchNorm;
+  split.ranks = options.syncBatchNorm ? options.devices : 1;
   split.disableDropout = options.disableDropout;
   manager.addPass(createSplitTrainEvalPass(target, split));
 
@@ -166,7 +168,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   manager.addPass(createAutodiffPass(gradients));
   if (variant.batches > 1)
     manager.addPass(createAccumulateGradientsPass(accumulateOptions(options, variant)));
-  if (options.devices > 1)
+  else if (options.devices > 1)
     manager.addPass(createReduceOverRanksPass(
         {.ranks = options.devices, .mean = options.loss.reduction != LossSpec::Reduction::Sum}));
   manager.addPass(createExpandBatchNormPass(target));

@@ -18,7 +18,8 @@ def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
     `stow.draw`, in `@train` with a stream and that seed, in `@eval` with seed 0. In `@eval` dropouts
     vanish, a Bernoulli number is its mean, and no statistic gets a next value. Every
     `stow.in_training` is its first operand in `@train`, its second in `@eval`. Normalizations that are `frozen`, with
-    `freeze-batch-norm` all of them, keep their running statistics in `@train` as well.
+    `freeze-batch-norm` all of them, keep their running statistics in `@train` as well. With `ranks` the others normalize by the statistics of all
+    ranks' batches together, as elementwise ops around two sums over the ranks (stow.all_reduce).
 
     Requires: a module of form "model" (stow-verify-model).
 
@@ -36,6 +37,8 @@ def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
   let options = [
     Option<"freezeBatchNorm", "freeze-batch-norm", "bool", /*default=*/"false",
            "Normalize with the running statistics in training too, and leave them as they are">,
+    Option<"ranks", "ranks", "int64_t", /*default=*/"1",
+           "Devices whose batches are normalized together, by statistics of all their samples">,
     Option<"disableDropout", "disable-dropout", "bool", /*default=*/"false",
            "Leave dropouts, and Bernoulli numbers, out of the training graph too">,
   ];

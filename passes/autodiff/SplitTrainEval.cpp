@@ -3,10 +3,12 @@
 // only there), in max pooling (which remembers where the maximum lay) and where the model says so
 // (in_training). This pass makes the two graphs that the rest of the pipeline works on. O(ops).
 #include "ir/StowAttentionOps.h"
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowDetachOps.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowNormOps.h"
 #include "ir/StowPoolOps.h"
+#include "ir/StowReduceOps.h"
 #include "ir/StowShapeOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
@@ -35,7 +37,8 @@ void draw(RandomOp op, Value seed, int64_t stream) {
 /// Turns a clone of the model into the training graph.
 class TrainingGraph {
 public:
-  TrainingGraph(func::FuncOp graph, const Target &target) : graph(graph), target(target) {
+  TrainingGraph(func::FuncOp graph, const Target &target, int64_t ranks)
+      : graph(graph), target(target), ranks(ranks) {
     for (GraphResult &result : resultsOf(graph))
       results.push_back(result);
   }
@@ -45,16 +48,15 @@ public:
     if (failed(checkStatistic(op, mean)) || failed(checkStatistic(op, variance)))
       return failure();
     OpBuilder builder(op);
-    auto training = BatchNormTrainingOp::create(builder, op.getLoc(), op.getX(), op.getScale(),
-                                                op.getBias(), op.getEpsilon());
-    training->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-    double count = static_cast<double>(op.getX().getType().getNumElements() /
+    const Normalized training =
+        ranks > 1 ? normalizeOverRanks(builder, op) : normalize(builder, op);
+    double count = static_cast<double>(ranks * op.getX().getType().getNumElements() /
                                        op.getX().getType().getDimSize(1));
     double unbias = count > 1 ? count / (count - 1) : 1.0;
     double momentum = op.getMomentum().convertToDouble();
-    follow(builder, op.getLoc(), mean, training.getMean(), momentum, 1.0);
-    follow(builder, op.getLoc(), variance, training.getVariance(), momentum, unbias);
-    op.getY().replaceAllUsesWith(training.getY());
+    follow(builder, op.getLoc(), mean, training.mean, momentum, 1.0);
+    follow(builder, op.getLoc(), variance, training.variance, momentum, unbias);
+    op.getY().replaceAllUsesWith(training.y);
     op.erase();
     return success();
   }
@@ -116,6 +118,43 @@ public:
   }
 
 private:
+  /// What a normalization gives, and the statistics that it takes of its batch.
+  struct Normalized {
+    Value y, mean, variance;
+  };
+
+  static Normalized normalize(OpBuilder &builder, BatchNormOp op) {
+    auto training = BatchNormTrainingOp::create(builder, op.getLoc(), op.getX(), op.getScale(),
+                                                op.getBias(), op.getEpsilon());
+    training->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    return {training.getY(), training.getMean(), training.getVariance()};
+  }
+
+  /// By the statistics of all ranks' batches together: the mean first, so that the variance is that of what is left.
+  Normalized normalizeOverRanks(OpBuilder &builder, BatchNormOp op) const {
+    Formula f(builder, op.getLoc());
+    const RankedTensorType type = tensorType(op.getX());
+    SmallVector<int64_t> others, channels(type.getRank(), 1);
+    for (int64_t axis = 0; axis < type.getRank(); ++axis)
+      if (axis != 1)
+        others.push_back(axis);
+    channels[1] = type.getDimSize(1);
+    const double share = static_cast<double>(type.getDimSize(1)) /
+                         static_cast<double>(ranks * type.getNumElements());
+    auto meanOf = [&](Value x) {
+      Value sum = f.sum(x, others);
+      return f.mul(f.build<AllReduceOp>(sum.getType(), sum, static_cast<uint64_t>(ranks)).getY(),
+                   share);
+    };
+    auto spread = [&](Value vector) { return f.reshape(vector, channels); };
+    Value mean = meanOf(op.getX());
+    Value centred = f.sub(op.getX(), spread(mean));
+    Value variance = meanOf(f.mul(centred, centred));
+    Value deviation = f.build<SqrtOp>(f.add(variance, op.getEpsilon().convertToDouble())).getY();
+    Value slope = f.div(op.getScale(), deviation);
+    return {f.add(f.mul(centred, spread(slope)), spread(op.getBias())), mean, variance};
+  }
+
   void needSeed() {
     if (seed)
       return;
@@ -146,6 +185,7 @@ private:
 
   func::FuncOp graph;
   const Target &target;
+  const int64_t ranks; ///< that normalize together
   SmallVector<GraphResult> results;
   llvm::MapVector<BlockArgument, Value> running;
   Value seed;
@@ -247,7 +287,7 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
   }
 
   LogicalResult convertTraining(func::FuncOp train) {
-    TrainingGraph graph(train, target);
+    TrainingGraph graph(train, target, ranks);
     bool failedOnce = false;
     for (Operation &op : llvm::make_early_inc_range(train.front())) {
       auto converted = llvm::TypeSwitch<Operation *, LogicalResult>(&op)

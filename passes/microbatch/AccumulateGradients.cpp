@@ -1,6 +1,8 @@
 // Gradient accumulation. The sums of gradients are state: they are there from batch to batch, as large
-// as the parameters together, while activations are those of one batch. O(ops).
+// as the parameters together, while activations are those of one batch. On several devices each batch's gradients go into the sum in the order
+// of the ranks, so that it is that of all their batches in a row. O(ops).
 #include "ir/StepGraphs.h"
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowNormOps.h"
 #include "ir/gradients/Build.h"
@@ -45,13 +47,18 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
     behind.insert(first);
     sum(first);
     finish(train);
-    getOperation()->setAttr(kBatchesAttr, Builder(&getContext()).getI64IntegerAttr(batches));
+    Builder types(&getContext());
+    getOperation()->setAttr(kBatchesAttr, types.getI64IntegerAttr(batches));
+    if (ranks > 1)
+      getOperation()->setAttr(kDevicesAttr, types.getI64IntegerAttr(ranks));
   }
 
   LogicalResult checkOptions(func::FuncOp train) {
     if (batches < 2)
       return getOperation().emitError()
              << "batches: expected 2 or more, found " << int64_t(batches);
+    if (ranks < 1)
+      return getOperation().emitError() << "ranks: expected 1 or more, found " << int64_t(ranks);
     for (const GraphResult &result : resultsOf(train))
       if (!isSummed(result) && result.get(kStateAttr).empty())
         return train.emitError() << "result \"" << result.get(kNameAttr)
@@ -91,11 +98,14 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
     return graph.getArgument(sums.find(result.get(kNameAttr))->second);
   }
 
-  /// The sum of all batches but the last, and this one's value.
+  /// The sum of all batches before, and this one's value. Of several ranks the first alone has that sum, the others zero: what follows in the
+  /// order of the ranks is then (sum + rank 0's) + rank 1's + ...
   Value together(OpBuilder &builder, func::FuncOp graph, const GraphResult &result) {
     builder.setInsertionPointAfterValue(result.value);
     Formula f(builder, result.value.getLoc());
-    return f.add(sumOf(graph, result), result.value);
+    Value sum = f.add(sumOf(graph, result), result.value);
+    return ranks > 1 ? f.build<AllReduceOp>(sum.getType(), sum, static_cast<uint64_t>(ranks)).getY()
+                     : sum;
   }
 
   DictionaryAttr stateOf(func::FuncOp graph, const GraphResult &result) const {
@@ -111,8 +121,11 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
       OpBuilder builder(&getContext(), isGradient ? &marker : nullptr);
       if (isSummed(result))
         sums.push_back({together(builder, graph, result), stateOf(graph, result)});
-      if (!isGradient && result.get(kNameAttr) != kLossDivisorName)
-        results.push_back(result);
+      if (isGradient || result.get(kNameAttr) == kLossDivisorName)
+        continue;
+      results.push_back(result);
+      if (ranks > 1 && isSummed(result)) // the loss of one rank's batch is none of the others'
+        results.back().value = sums.back().value;
     }
     llvm::append_range(results, sums);
     setResults(graph, results);
@@ -140,7 +153,7 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
           builder.setInsertionPointAfterValue(inverse);
         Formula f(builder, sum.getLoc());
         result.value = inverse ? f.mul(sum, inverse)
-                       : mean  ? f.mul(sum, 1.0 / static_cast<double>(batches))
+                       : mean  ? f.mul(sum, 1.0 / static_cast<double>(batches * ranks))
                                : sum;
         if (isGradient && keepSums)
           results.push_back({result.value, state});
@@ -155,11 +168,14 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
     if (norms.empty())
       return;
     const int64_t samples = tensorType(norms.front().getX()).getDimSize(0);
+    const int64_t all = batches * ranks;
     train.emitWarning() << norms.size() << " batch normalization" << (norms.size() == 1 ? "" : "s")
-                        << " in training mode: each of the " << int64_t(batches)
+                        << " in training mode: each of the " << all
                         << " batches of a step is normalized by the statistics of its own "
-                        << samples << " samples, not of the step's " << samples * batches
-                        << ", and running statistics follow every batch, as in PyTorch; "
+                        << samples << " samples, not of the step's " << samples * all
+                        << ", and running statistics follow every batch"
+                        << (ranks > 1 ? " of rank 0" : "")
+                        << ", as in PyTorch; "
                            "--freeze-batch-norm keeps them as they are";
   }
 

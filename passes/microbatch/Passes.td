@@ -51,11 +51,16 @@ def AccumulateGradientsPass : Pass<"stow-accumulate-gradients", "::mlir::ModuleO
     With `keep-sums` the gradient is written over its sum: for updates that wait for all gradients
     (clip-norm, dynamic loss scaling).
 
+    With `ranks` the step is of as many devices, each of which runs `batches` batches. What each has together with its sum is added up over the
+    ranks (stow.all_reduce), in both graphs, and the mean is that of all batches. Whoever runs the graphs sets the sums of all ranks but the first to zero before
+    every batch: the new sum is then ((sum + x of rank 0) + x of rank 1) + ..., and that of a step has the bits of one device on batch 0 of each rank, batch 1
+    of each, and so on. "loss" of `@accumulate` is the sum so far, which is the same on all ranks.
+
     A batch normalization in training mode is warned about: it sees one batch at a time.
 
     Requires: `@train` with the gradient results of stow-autodiff, none of an input.
 
-    Ensures: `@accumulate`, of role accumulate, beside `@train`; the module's `stow.batches`.
+    Ensures: `@accumulate`, of role accumulate, beside `@train`; the module's `stow.batches`, with `ranks` its `stow.devices` and S11 of stow-verify-step.
 
     Example:
     ```mlir
@@ -77,6 +82,7 @@ def AccumulateGradientsPass : Pass<"stow-accumulate-gradients", "::mlir::ModuleO
   }];
   let options = [
     Option<"batches", "batches", "int64_t", /*default=*/"2", "Batches of a step, 2 or more">,
+    Option<"ranks", "ranks", "int64_t", /*default=*/"1", "Devices that run the step, each on as many batches">,
     Option<"mean", "mean", "bool", /*default=*/"true",
            "The loss of a step is the mean of its batches' losses, not their sum">,
     Option<"keepSums", "keep-sums", "bool", /*default=*/"false",
@@ -96,7 +102,7 @@ def ReduceOverRanksPass : Pass<"stow-reduce-over-ranks", "::mlir::ModuleOp"> {
 
     A batch normalization in training mode is warned about: it sees the batch of one rank.
 
-    Requires: `@train` with the gradient results of stow-autodiff, none of an input, and no step over several batches.
+    Requires: `@train` with the gradient results of stow-autodiff, none of an input, and no step over several batches, which stow-accumulate-gradients makes one of several devices itself.
 
     Ensures: the module's `stow.devices`; S11 of stow-verify-step.
 

@@ -102,7 +102,8 @@ struct ReduceOverRanks : impl::ReduceOverRanksPassBase<ReduceOverRanks> {
                         << " devices normalizes by the statistics of its own "
                         << tensorType(norms.front().getX()).getDimSize(0)
                         << " samples, and running statistics are those of rank 0, as in PyTorch's "
-                           "DistributedDataParallel; --freeze-batch-norm keeps them as they are";
+                           "DistributedDataParallel; --sync-batch-norm normalizes by those of all, "
+                           "--freeze-batch-norm keeps them as they are";
   }
 };
 

@@ -55,11 +55,15 @@ std::string exchangeSummary(const Plan &plan, const ExchangeWaits &waits) {
   double planned = 0;
   for (const GraphPlan &graph : plan.graphs)
     if (graph.reductions)
-      planned += graph.reductions->exposedSeconds.value_or(0);
+      planned +=
+          graph.reductions->exposedSeconds.value_or(0) *
+          static_cast<double>(graph.role == GraphRole::Accumulate ? plan.batchesPerStep - 1 : 1);
   char text[120];
   std::snprintf(text, sizeof(text),
                 "network: a step waited %.3f ms for what was started ahead, planned %.3f ms",
-                1e3 * waits.seconds / static_cast<double>(waits.runs), 1e3 * planned);
+                1e3 * waits.seconds * static_cast<double>(plan.batchesPerStep) /
+                    static_cast<double>(waits.runs),
+                1e3 * planned);
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/FileLock.h"
+#include "runtime/base/Parallel.h"
 #include "runtime/data/Shuffle.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/BatchFeed.h"
@@ -113,7 +114,8 @@ void announce(const Program &program, const RunState &state, size_t validationRo
   if (testRows > 0)
     text += ", " + groupDigits(static_cast<int64_t>(testRows)) + " test rows";
   append(text, "; batch ", program.samplesPerStep(),
-         team.size() > 1 ? concat(" on ", team.size(), " devices, ", program.batch, " on each")
+         team.size() > 1 ? concat(" on ", team.size(), " devices, ",
+                                  program.batch * program.batchesPerStep, " on each")
                          : "",
          program.batchesPerStep > 1
              ? concat(" in ", program.batchesPerStep, " parts of ", program.batch)
@@ -127,6 +129,14 @@ void announce(const Program &program, const RunState &state, size_t validationRo
                    formatBytesExact(program.plan.arenaBytes)));
   if (const std::string counts = describe(program.plan.tensors); !counts.empty())
     printLine(counts);
+  if (executor.threads() < program.threads && executor.threads() == availableProcessors())
+    printLine(concat("note: ", executor.threads(), " of the plan's ", program.threads,
+                     " threads, since this process may use ", availableProcessors(),
+                     availableProcessors() == 1 ? " processor" : " processors",
+                     team.size() > 1 ? concat("; mpirun of Open MPI binds ranks to them: give it "
+                                              "--bind-to none, or --map-by slot:PE=",
+                                              program.threads)
+                                     : ""));
   if (const std::string kept = describeKept(program.graphs[stepGraphIndex(program)]); !kept.empty())
     printLine(kept);
   announceDevice(program.plan, executor.device());

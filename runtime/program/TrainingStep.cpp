@@ -87,7 +87,7 @@ void TrainingStep::start(const StepSettings &settings, Profile *profile, int64_t
   const int64_t batches = executor.program().batchesPerStep;
   StepGraphs &ofShape = graphs.at(shape);
   started = batch == batches - 1 ? &ofShape.last : &ofShape.first;
-  if (batch == 0)
+  if (batch == 0 || settings.rank > 0)
     for (const Operand *sum : sums)
       executor.device().fill(sum->offset, storedBytes(sum->layout, sum->shape, sum->dtype), 0);
   int64_t number = settings.step + 1;

@@ -3,6 +3,9 @@
 //   one batch          train
 //   several            sums = 0   accumulate   accumulate  ...  commit
 //                                 batch 0      batch 1          the last
+//
+// Of several ranks the first alone goes on from the sums: those of the others are zero before every batch, whose graph adds up over the ranks
+// what each has together with its sum.
 #pragma once
 
 #include "runtime/program/Executor.h"

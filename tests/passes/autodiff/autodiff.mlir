@@ -163,3 +163,18 @@ func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<para
   %l = stow.reduce_sum %y {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
   return %l : tensor<f32>
 }
+
+// -----
+
+// Tests a sum over the ranks on the way to the loss: what comes back is summed as well.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.all_reduce %{{.*}} {ranks = 2 : i64} : (tensor<4xf32>)
+// CHECK: %[[D:.*]] = stow.all_reduce %{{.*}} {ranks = 2 : i64, stow.phase = #stow.phase<backward>} : (tensor<4xf32>)
+// CHECK: stow.mul %[[D]]
+func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+    %w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
+  %y = stow.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %s = stow.all_reduce %y {ranks = 2 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %l = stow.reduce_sum %s {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+  return %l : tensor<f32>
+}

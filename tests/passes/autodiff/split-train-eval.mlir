@@ -1,5 +1,6 @@
 // RUN: stowage-opt %s --stow-split-train-eval --split-input-file --verify-diagnostics | FileCheck %s
 // RUN: stowage-opt %s --stow-split-train-eval="freeze-batch-norm=true" --split-input-file | FileCheck %s --check-prefix=FROZEN
+// RUN: stowage-opt %s --stow-split-train-eval="ranks=2" --split-input-file | FileCheck %s --check-prefix=RANKS
 
 // Tests that training normalizes with batch statistics and returns the running ones: 4*8*8 = 256
 // elements per channel, so that the unbiased variance weighs 0.1 * 256 / 255 = 0.10039216.
@@ -23,6 +24,20 @@
 // CHECK-LABEL: func.func @eval
 // CHECK: stow.batch_norm %
 // CHECK-NOT: stow.state
+// On two ranks mean and variance are those of 512 elements, 1 / 512 = 0.001953125, by a sum over the ranks each, and 0.1 * 512 / 511 = 0.10019569.
+// RANKS-LABEL: func.func @train
+// RANKS: %[[X1:.*]] = stow.reduce_sum %[[X:.*]] {axes = array<i64: 0, 2, 3>
+// RANKS: %[[XS:.*]] = stow.all_reduce %[[X1]] {ranks = 2 : i64} : (tensor<6xf32>) -> tensor<6xf32>
+// RANKS: dense<0.001953125>
+// RANKS: %[[M:.*]] = stow.mul %[[XS]]
+// RANKS: %[[MS:.*]] = stow.reshape %[[M]]
+// RANKS: %[[C:.*]] = stow.sub %[[X]], %[[MS]]
+// RANKS: %[[C2:.*]] = stow.mul %[[C]], %[[C]]
+// RANKS: %[[V1:.*]] = stow.reduce_sum %[[C2]]
+// RANKS: stow.all_reduce %[[V1]] {ranks = 2 : i64}
+// RANKS: dense<0.10019569{{[0-9]*}}>
+// RANKS-LABEL: func.func @eval
+// RANKS: stow.batch_norm %
 // FROZEN-LABEL: func.func @train
 // FROZEN: stow.batch_norm %
 // FROZEN-NOT: stow.state

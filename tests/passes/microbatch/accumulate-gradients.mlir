@@ -4,7 +4,12 @@
 // RUN: stowage-opt %s --stow-accumulate-gradients="batches=4" --split-input-file --mlir-print-debuginfo 2>/dev/null | FileCheck %s --check-prefix=WHERE
 // RUN: not stowage-opt %s --split-input-file --stow-accumulate-gradients="batches=1" 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: stowage-opt %s --stow-accumulate-gradients="batches=4" --stow-attach-optimizer --split-input-file 2>/dev/null | FileCheck %s --check-prefix=STEP
+// RUN: stowage-opt %s --stow-accumulate-gradients="batches=4 ranks=2" --split-input-file 2>%t.ranks | FileCheck %s --check-prefix=RANKS
+// RUN: FileCheck %s --check-prefix=RANKS-WARN < %t.ranks
+// RUN: not stowage-opt %s --split-input-file --stow-accumulate-gradients="ranks=0" 2>&1 | FileCheck %s --check-prefix=NONE
 
+// NONE: ranks: expected 1 or more, found 0
+// RANKS-WARN: each of the 8 batches of a step is normalized by the statistics of its own 2 samples, not of the step's 16, and running statistics follow every batch of rank 0
 // ONE: batches: expected 2 or more, found 1
 // WARN: 1 batch normalization in training mode: each of the 4 batches of a step is normalized by the statistics of its own 2 samples, not of the step's 8
 // WARN-SAME: --freeze-batch-norm
@@ -31,6 +36,18 @@
 // CHECK-NEXT: %[[LSUM1:.*]] = stow.add %{{.*}}, %[[L1]]
 // CHECK: %[[GSUM1:.*]] = stow.add %{{.*}} {stow.phase = #stow.phase<backward>}
 // CHECK: return %[[L1]], %[[LSUM1]], %[[GSUM1]]
+// On two devices what is added up is summed over them in both graphs, and the mean is that of eight batches.
+// RANKS: module attributes {stow.batches = 4 : i64, stow.devices = 2 : i64}
+// RANKS-LABEL: func.func @train
+// RANKS: %[[EIGHTH:.*]] = stow.constant {{.*}}1.250000e-01
+// RANKS: %[[G:.*]] = stow.add %{{.*}} {stow.phase = #stow.phase<backward>} : (tensor<4xf32>, tensor<4xf32>)
+// RANKS-NEXT: %[[SUM:.*]] = stow.all_reduce %[[G]] {ranks = 2 : i64, stow.phase = #stow.phase<backward>}
+// RANKS: stow.mul %[[SUM]], %{{.*}} {stow.phase = #stow.phase<backward>}
+// RANKS-LABEL: func.func @accumulate
+// RANKS: %[[L:.*]] = stow.add
+// RANKS-NEXT: %[[LSUM:.*]] = stow.all_reduce %[[L]] {ranks = 2 : i64}
+// RANKS: %[[GSUM:.*]] = stow.all_reduce %{{.*}} {ranks = 2 : i64, stow.phase = #stow.phase<backward>}
+// RANKS: return %[[LSUM]], %[[LSUM]], %[[GSUM]]
 // KEEP-LABEL: func.func @train
 // KEEP-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<4xf32> {stow.state = "w.gradient_sum"}, tensor<4xf32> {stow.gradient_of = "w", stow.name = "w.grad"})
 // KEEP: %[[LSUM:.*]] = stow.add
