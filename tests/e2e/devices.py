@@ -5,11 +5,15 @@
 
   - N ranks end with the weights of one process that runs N batches in a step (--accumulate=N), bit for bit, and log its losses, with the
     optimizer's state on each or in shards;
-  - so they do where sums pass beside other commands (--network), as early and as late as plans allow, and what is waited for is planned;
+  - so they do with several batches on each (--accumulate=K beside --devices=N is --accumulate=K*N), and where sums pass beside other commands (--network), as early and as late as plans allow, and what is waited for is planned;
+  - batch normalization over all ranks (--sync-batch-norm) is that of one process on the whole batch;
   - evaluations, saves and resumed runs are those of one process;
   - a process without a launcher, another number of ranks, another program, other data or flags are refused by name;
   - a killed rank ends all of them, and one that is asked to end stops them behind a save;
   - a rank that hangs is told by its name, with the last save (--timeout);
+  - all ranks write a save, one that is killed while they do leaves the last one whole, one that cannot write is named, and where not all see the folder rank 0
+    writes alone;
+  - no rank takes more memory than its plan states;
   - what does not go with --devices is refused.
 """
 
@@ -17,6 +21,7 @@ import argparse
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -31,8 +36,8 @@ from commands import build_model, check, run
 
 STEPS = 20
 LAUNCHERS = {
-    # Shared memory alone, and nothing that asks for more rights than a container has.
-    "openmpi": ("mpirun.openmpi", ["--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none"]),
+    # Shared memory alone, and nothing that asks for more rights than a container has; ranks with threads of their own.
+    "openmpi": ("mpirun.openmpi", ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none"]),
     "mpich": ("mpirun.mpich", []),
 }  # fmt: skip
 
@@ -78,15 +83,19 @@ def train(runs: Runs, ranks: int, name: str, data: Path, steps: int, *flags: obj
     return runs.log(log.name), tensors(save)
 
 
-def compare(runs: Runs, name: str, model: Path, data: Path, ranks: int, batch: int, *flags: object) -> None:
-    """Trains on `ranks` ranks, with the optimizer's state on each and in shards, and in one process on as many batches a step."""
-    runs.compile(f"{name}_one", model, f"--batch={ranks * batch}", f"--accumulate={ranks}", *flags)
-    runs.compile(f"{name}_many", model, f"--batch={batch}", f"--devices={ranks}", *flags)
-    runs.compile(f"{name}_shards", model, f"--batch={batch}", f"--devices={ranks}", "--shard-state=optimizer", *flags)
+def compare(runs: Runs, name: str, model: Path, data: Path, ranks: int, batch: int, *flags: object, each: int = 1) -> None:
+    """Trains on `ranks` ranks, with the optimizer's state on each and in shards, and in one process on as many batches a step: `each` of `batch`
+    samples for a rank."""
+    runs.compile(f"{name}_one", model, f"--batch={ranks * each * batch}", f"--accumulate={ranks * each}", *flags)
+    many = [f"--batch={each * batch}", f"--devices={ranks}", *([f"--accumulate={each}"] if each > 1 else []), *flags]
+    runs.compile(f"{name}_many", model, *many)
+    runs.compile(f"{name}_shards", model, "--shard-state=optimizer", *many)
     one, many, shards = (json.loads(run(runs.work / f"{name}_{kind}", "plan", "--format=json")) for kind in ("one", "many", "shards"))
-    check(one.get("batches_per_step", 1) == ranks, f"{name}: the step of one process is not of {ranks} batches")
-    check(many["devices"] == ranks and many["graphs"][0]["reductions"]["count"] > 1, f"{name}: no reductions in the plan")
-    check(shards["graphs"][0]["reductions"]["gathers"] > 1, f"{name}: nothing is gathered")
+    check(one.get("batches_per_step", 1) == ranks * each, f"{name}: the step of one process is not of {ranks * each} batches")
+    check(many.get("batches_per_step", 1) == each, f"{name}: the step of a rank is not of {each} batches")
+    steps = [graph for graph in many["graphs"] if graph["name"] != "eval"]
+    check(many["devices"] == ranks and all(graph["reductions"]["count"] > 1 for graph in steps), f"{name}: no reductions in the plan")
+    check(max(graph.get("reductions", {}).get("gathers", 0) for graph in shards["graphs"]) > 1, f"{name}: nothing is gathered")
     check(shards["persistent_bytes"] < many["persistent_bytes"], f"{name}: shards take no less")
     for steps in (1, STEPS):
         losses, saved = train(runs, 1, f"{name}_one", data, steps)
@@ -96,8 +105,27 @@ def compare(runs: Runs, name: str, model: Path, data: Path, ranks: int, batch: i
             check(saved.keys() == tensors_found.keys(), f"{name}_{kind}: other tensors: {saved.keys() ^ tensors_found.keys()}")
             # Running statistics follow every batch in one process, and those of rank 0 here.
             different = {tensor for tensor in saved if saved[tensor] != tensors_found[tensor] and "running" not in tensor and "num_batches" not in tensor}
-            check(not different and losses == found, f"{name}_{kind}: {ranks} ranks differ from {ranks} batches in {sorted(different)}")
-    print(f"{name}: {ranks} ranks, {STEPS} steps: the bits of {ranks} batches; state {many['persistent_bytes']:,} -> {shards['persistent_bytes']:,} in shards")
+            check(not different and losses == found, f"{name}_{kind}: {ranks} ranks differ from {ranks * each} batches in {sorted(different)}")
+    print(f"{name}: {ranks} ranks, {STEPS} steps: the bits of {ranks * each} batches; state {many['persistent_bytes']:,} -> {shards['persistent_bytes']:,} in shards")
+
+
+def compare_synchronized(runs: Runs, model: Path, data: Path) -> None:
+    """Batch normalization by the statistics of all ranks: what one process makes of the whole batch, up to rounding, running statistics included."""
+    flags = ["--optimizer=sgd:lr=0.01,momentum=0.9", "--no-dropout"]
+    runs.compile("whole_batch", model, "--batch=16", *flags)
+    losses, saved = train(runs, 1, "whole_batch", data, STEPS)
+    for kind, extra in (("", []), ("_network", ["--network=0.5,20", "--shard-state=optimizer"])):
+        runs.compile(f"synchronized{kind}", model, "--batch=8", "--devices=2", "--sync-batch-norm", *extra, *flags)
+        found, tensors_found = train(runs, 2, f"synchronized{kind}", data, STEPS)
+        worst = max(abs(float(a) - float(b)) / abs(float(b)) for a, b in zip(found, losses, strict=True))
+        statistics = [name for name in saved if "running" in name]
+        apart = max(np.abs(np.frombuffer(saved[name], np.float32) - np.frombuffer(tensors_found[name], np.float32)).max() for name in statistics)
+        check(len(statistics) > 0 and worst < 1e-4 and apart < 1e-4, f"synchronized{kind}: losses {worst}, running statistics {apart} from those of one process")
+        print(f"synchronized{kind}: losses of {STEPS} steps differ by {worst:.1e}, running statistics by {apart:.1e}")
+    runs.compile("apart", model, "--batch=8", "--devices=2", *flags)
+    check(train(runs, 2, "apart", data, STEPS)[0] != found, "synchronized normalization is that of each rank")
+    for words, said in ((["--sync-batch-norm"], "--devices=N"), (["--devices=2", "--sync-batch-norm", "--freeze-batch-norm"], "--freeze-batch-norm")):
+        check(said in runs.compile("refused", model, "--batch=8", *words, code=1), f"{words} are not refused by name")
 
 
 def compare_in_16_bits(runs: Runs, model: Path, data: Path) -> None:
@@ -148,7 +176,7 @@ def check_budget(runs: Runs, model: Path) -> None:
         check(plan["arena_bytes"] <= budget and ("gathers" in plan["graphs"][0]["reductions"]) == some, f"auto within {budget}: {plan['notes']}")
     text = run(*words, f"--memory-budget={(whole + shards) // 2}", code=2)
     check("on each of 4 devices, which fits: --shard-state=optimizer" in text, f"no shards among the remedies: {text}")
-    check("--offload" not in text and "--accumulate" not in text, f"remedies that --devices refuses: {text}")
+    check("--offload" not in text, f"remedies that --devices refuses: {text}")
     print(f"shards within a budget: {whole:,} -> {shards:,}")
 
 
@@ -157,9 +185,12 @@ def compare_beside_network(runs: Runs, name: str, model: Path, data: Path, batch
     wanted = tensors(runs.work / f"{name}_many.safetensors")
     for kind, extra in (("network", []), ("network_shards", ["--shard-state=optimizer"])):
         runs.compile(f"{name}_{kind}", model, f"--batch={batch}", "--devices=2", "--network=0.5,20", *extra, *flags)
-        sums = json.loads(run(runs.work / f"{name}_{kind}", "plan", "--format=json"))["graphs"][0]["reductions"]
-        check(sums["started"] == sums["count"] + sums.get("gathers", 0), f"{name}_{kind}: not all are started: {sums}")
-        check(0 <= sums["exposed_seconds"] < sums["seconds"], f"{name}_{kind}: nothing is hidden: {sums}")
+        for graph in json.loads(run(runs.work / f"{name}_{kind}", "plan", "--format=json"))["graphs"]:
+            if graph["name"] == "eval":
+                continue
+            sums = graph["reductions"]
+            check(sums["started"] == sums["count"] + sums.get("gathers", 0), f"{name}_{kind}: not all are started: {sums}")
+            check(0 <= sums["exposed_seconds"] < sums["seconds"], f"{name}_{kind}: nothing is hidden: {sums}")
         for check_flag in ([], ["--check=early-copies"], ["--check=late-copies"]):
             losses, found = train(runs, 2, f"{name}_{kind}", data, STEPS, *check_flag)
             different = {tensor for tensor in wanted if wanted[tensor] != found[tensor] and "running" not in tensor and "num_batches" not in tensor}
@@ -238,7 +269,7 @@ def check_refusals(runs: Runs, model: Path, data: Path) -> None:
     check(text.count("none.npz") == 1, f"no data, told by one rank: {text}")
     text = runs.compile("refused", model, "--batch=8", "--shard-state=optimizer", code=1)
     check("--shard-state" in text and "--devices=N" in text, f"shards of one device: {text}")
-    for flags in (["--accumulate=2"], ["--profile=run"]):
+    for flags in (["--offload=."], ["--input-gradients=x"]):
         text = runs.compile("refused", model, "--batch=8", "--devices=2", *flags, code=1)
         check("--devices" in text and flags[0].split("=")[0] in text, f"{flags}: {text}")
 
@@ -316,6 +347,103 @@ def wait_for(path: Path) -> None:
     check(path.exists(), f"no {path}")
 
 
+def check_saves(runs: Runs, data: Path) -> None:
+    """Ranks die while all write: what lies at the save's name is always whole, and goes on on another number of ranks."""
+    folder = runs.work / "saves"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    save, names = folder / "killed.safetensors", tensors(runs.work / "mlp_many.safetensors").keys()
+    kills, steps = 8, []
+    for turn in range(kills):
+        launcher, ranks = start_long(runs, "mlp_shards", data, f"--save={save}", "--save-every=1", *(["--resume"] if save.exists() else []))
+        try:
+            wait_for(save)
+            time.sleep(0.05 + 0.037 * turn)
+            os.kill(ranks[turn % 2], signal.SIGKILL)
+            check(launcher.wait(timeout=10) != 0, "a killed rank is no failure of the run")
+        finally:
+            launcher.kill()
+            launcher.wait()
+        check(tensors(save).keys() == names, f"a rank killed while others write leaves {tensors(save).keys()}")
+        content = save.read_bytes()
+        header = json.loads(content[8 : 8 + struct.unpack("<Q", content[:8])[0]])
+        steps.append(int(header["__metadata__"]["step"]))
+    check(steps == sorted(set(steps)), f"saves do not go on from each other: {steps}")
+    one = runs.work / "from_killed.safetensors"
+    run(runs.work / "mlp_one", "train", f"--data={data}", f"--steps={steps[-1] + 1}", f"--resume={save}", f"--save={one}")
+    words = ["train", f"--data={data}", f"--steps={steps[-1] + 1}", f"--resume={save}", f"--save={save}"]
+    runs.launch(2, "mlp_shards", *words)
+    check([path.name for path in folder.iterdir() if "stowage" in path.name] == [], f"unfinished files are left: {list(folder.iterdir())}")
+    check(tensors(one) == tensors(save), "a save that was left by a killed rank goes on elsewhere on one device")
+    print(f"{kills} ranks killed while all save: saves of steps {steps} are whole")
+
+
+def check_bad_saves(runs: Runs, data: Path) -> None:
+    """A folder that becomes full while all write, and one that rank 1 does not see."""
+    save = runs.work / "seen" / "bad.safetensors"
+    shutil.rmtree(save.parent, ignore_errors=True)
+    save.parent.mkdir()
+    namespace = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c"]
+    if subprocess.run([*namespace, f"mount -t tmpfs none {save.parent}"], capture_output=True).returncode != 0:
+        print("neither root nor user namespaces allow mounting here: faults of the folder are not tried")
+        return
+    words = ["train", f"--data={data}", "--steps=4", "--seed=7", f"--save={save}"]
+    full = f'mount -t tmpfs -o size=64k none {save.parent} && "$0" "$@"; code=$?; ls -A {save.parent}; exit $code'
+    text = run(*namespace, full, *runs.words(2, "mlp_shards", *words), code=None)
+    check(re.search(rf"cannot write '{save.parent}.*: rank [01]: No space left on device", text) is not None, f"a full folder: {text}")
+    check(text.count(".part") == text.count("cannot write"), f"a save that failed leaves something: {text}")
+    unseen = [*namespace, f'mount -t tmpfs none {save.parent} && exec "$0" "$@"']
+    text = run(*runs.words(1, "mlp_shards", *words), ":", "-n", 1, *unseen, runs.work / "mlp_shards", *words)
+    check("note: not all ranks see the folder of" in text and "rank 1: No such file or directory" in text, f"rank 1 does not see the folder: {text}")
+    alone = tensors(save)
+    runs.launch(2, "mlp_shards", *words)
+    check(tensors(save) == alone, "rank 0 alone writes another save than all ranks")
+    print("a full folder is told by its rank; rank 0 alone writes the same save")
+
+
+def check_memory(runs: Runs, data: Path) -> None:
+    """The most that each rank has had at once, by the kernel, beside what its plan states."""
+    for name in ("mlp_many", "mlp_network_shards"):
+        save = runs.work / "memory.safetensors"
+        save.unlink(missing_ok=True)
+        launcher, ranks = start_long(runs, name, data, f"--save={save}", "--save-every=1")
+        try:
+            wait_for(save)
+            time.sleep(0.5)
+            peaks = [1024 * int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{rank}/status").read_text())[1]) for rank in ranks]
+        finally:
+            launcher.terminate()
+            launcher.wait()
+        plan = json.loads(run(runs.work / name, "plan", "--format=json"))
+        stated = plan["arena_bytes"] + plan["outside_arena_bytes"] + data.stat().st_size
+        check(max(peaks) <= stated, f"{name}: ranks take {peaks} bytes, stated {stated}")
+        print(f"{name}: ranks take {', '.join(f'{peak / 2**20:.1f}' for peak in peaks)} MiB, stated {stated / 2**20:.1f}")
+
+
+def listening(process: int) -> list[str]:
+    """Addresses at which a process listens."""
+    sockets = set()
+    for path in Path(f"/proc/{process}/fd").iterdir():
+        try:
+            sockets.add(os.readlink(path))
+        except OSError:
+            continue  # it was the list's own
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{process}/net/{name}").read_text().splitlines()[1:]]
+    return [fields[1] for fields in lines if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets]
+
+
+def check_ports(runs: Runs, data: Path) -> None:
+    """The runtime opens none; by shared memory neither does Open MPI."""
+    launcher, ranks = start_long(runs, "mlp_many", data)
+    try:
+        found = {rank: listening(rank) for rank in ranks}
+    finally:
+        launcher.terminate()
+        launcher.wait()
+    check(runs.isMpich or not any(found.values()), f"ranks listen: {found}")
+    print(f"addresses at which ranks listen: {list(found.values())}")
+
+
 def check_hang(runs: Runs, data: Path) -> None:
     """A rank that is stopped answers nobody; the other says so, be it rank 0 or not."""
     for stopped in (1, 0):
@@ -375,7 +503,11 @@ def main() -> None:
     if args.mpi == "openmpi":
         compare_in_16_bits(runs, mlp, data)
         compare(runs, "mlp4", mlp, data, 4, 64, "--optimizer=sgd:lr=0.1,momentum=0.9", "--clip-norm=0.5")
+        compare(runs, "mlp_parts", mlp, data, 2, 64, "--optimizer=adamw:lr=1e-2", each=2)
+        compare(runs, "mlp_clipped_parts", mlp, data, 2, 32, "--optimizer=sgd:lr=0.1,momentum=0.9", "--clip-norm=0.5", each=3)
         compare(runs, "cnn", images, digits, 2, 8, "--optimizer=adamw:lr=1e-3")
+        compare_synchronized(runs, images, digits)
+        compare(runs, "cnn_parts", images, digits, 2, 8, "--optimizer=adamw:lr=1e-3", each=2)
         letters, tokens = args.work / "letters.onnx", args.work / "tokens.npz"
         build_model("char_gpt", letters, "--batch", 1)
         x, y = (rng.integers(0, 65, (100, 32)) for _ in range(2))
@@ -384,6 +516,8 @@ def main() -> None:
         gpt = ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1,ignore-index=4"]
         compare(runs, "gpt", letters, tokens, 2, 8, *gpt)
         compare_beside_network(runs, "gpt", letters, tokens, 8, *gpt)
+        compare(runs, "gpt_parts", letters, tokens, 2, 8, *gpt, each=2)
+        compare_beside_network(runs, "gpt_parts", letters, tokens, 16, "--accumulate=2", *gpt)
     check_resume(runs, data)
     check_budget(runs, mlp)
     check_network(runs, mlp)
@@ -392,6 +526,10 @@ def main() -> None:
     check_refusals(runs, mlp, data)
     check_stopped(runs, data)
     check_killed(runs, data)
+    check_saves(runs, data)
+    check_bad_saves(runs, data)
+    check_memory(runs, data)
+    check_ports(runs, data)
     check_hang(runs, data)
     print("passed")
 

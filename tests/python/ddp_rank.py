@@ -10,7 +10,7 @@ import torch
 import torch.distributed
 import torch.nn as nn
 import torch.nn.functional as F
-from devices_models import Block, make, samples
+from devices_models import blocks, make, rate, samples
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 def in_shards(model: nn.Module, ranks: int) -> nn.Module:
     """Its parameters, gradients and the state that is made of them: blocks by themselves, the rest, tied weights among it, together."""
     mesh = init_device_mesh("cpu", (ranks,))
-    for block in (part for part in model.modules() if isinstance(part, Block)):
+    for block in blocks(model):
         fully_shard(block, mesh=mesh)
     return fully_shard(model, mesh=mesh)
 
@@ -30,7 +30,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting-{way}", rank=rank, world_size=ranks)
     parallel = in_shards(make(model), ranks) if way == "fsdp" else DistributedDataParallel(make(model))
-    settings = {"lr": 1e-2, "weight_decay": 0.01}
+    settings = {"lr": rate(model), "weight_decay": 0.01}
     optimizer = (
         ZeroRedundancyOptimizer(parallel.parameters(), optimizer_class=torch.optim.AdamW, **settings)
         if way == "zero"

@@ -51,8 +51,37 @@ class Residual(nn.Module):
         return self.head(F.relu(y + self.body(y)).mean((2, 3)))
 
 
+class Gpt2(nn.Module):
+    """The smallest of GPT-2, 124 million parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        self.model = GPT2LMHeadModel(GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.model(x, use_cache=False).logits
+
+
+def blocks(model: nn.Module) -> "list[nn.Module]":
+    """Those that fully_shard is to have by themselves."""
+    return [part for part in model.modules() if type(part).__name__ in ("Block", "GPT2Block")]
+
+
+def rate(name: str) -> float:
+    """The learning rate of a run."""
+    return {"resnet18": 1e-3, "gpt2": 1e-4}.get(name, 1e-2)
+
+
 def make(name: str) -> nn.Module:
     torch.manual_seed(0)
+    if name == "resnet18":
+        from torchvision.models import resnet18
+
+        return resnet18(num_classes=5)
+    if name == "gpt2":
+        return Gpt2()
     if name == "mlp":
         return nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 5))
     if name == "wide":
@@ -64,5 +93,7 @@ def samples(name: str, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     draw = torch.Generator().manual_seed(0)
     if name == "gpt":
         return torch.randint(0, 65, (rows, 16), generator=draw), torch.randint(0, 65, (rows, 16), generator=draw)
-    shape = (rows, 20) if name in ("mlp", "wide") else (rows, 3, 8, 8)
+    if name == "gpt2":
+        return torch.randint(0, 50257, (rows, 16), generator=draw), torch.randint(0, 50257, (rows, 16), generator=draw)
+    shape = (rows, 20) if name in ("mlp", "wide") else (rows, 3, 64, 64) if name == "resnet18" else (rows, 3, 8, 8)
     return torch.randn(*shape, generator=draw), torch.randint(0, 5, (rows,), generator=draw)

@@ -1,6 +1,6 @@
 """One process of test_devices.py, started by mpirun or alone: FOLDER MODEL WAY BATCH EPOCHS. WAY is env, the launch's devices, shards, the same with
-the optimizer's state in shards, accumulate, two batches in one process, or fail, whose rank 1 raises in the middle. Rank 0 writes the losses and, but
-for fail, a checkpoint."""
+the optimizer's state in shards, accumulate, two batches in one process, parts, two batches on each device of the launch, row, the batches of two such devices in one process, or fail,
+whose rank 1 raises in the middle. Rank 0 writes the losses and, but for fail, a checkpoint."""
 
 import json
 import os
@@ -42,13 +42,18 @@ def main() -> None:
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
     if rank == 1:  # weights start as on rank 0
         torch.nn.init.zeros_(next(module.parameters()))
-    parts = 2 if way == "accumulate" else 1
-    settings = {"accumulate": 2} if way == "accumulate" else {"devices": "env", **({"shard_state": "optimizer"} if way == "shards" else {})}
+    parts = {"accumulate": 2, "parts": 2, "row": 4}.get(way, 1)
+    settings = {"accumulate": parts} if parts > 1 else {"shard_state": "optimizer"} if way == "shards" else {}
+    is_alone = way in ("accumulate", "row")
+    if not is_alone:
+        settings["devices"] = "env"
+    if way == "row":  # batch 0 of each rank, then batch 1 of each
+        x, y = ((whole := rows - rows % (parts * batch)) and t[:whole].unflatten(0, (-1, 2, 2, batch)).transpose(1, 2).flatten(0, 3) for t in (x, y))
     step = stowage.compile(module, x[: batch * parts], optimizer="adamw:lr=1e-2,weight-decay=0.01", threads=1, flags=["--recompute=none"], **settings)
     losses = Losses(way == "fail", folder)
     checkpoint = folder / f"{way}.safetensors"
     validation = DataLoader(TensorDataset(x[:50], y[:50]), batch_size=8)
-    records = step.fit(DataLoader(TensorDataset(x, y), batch_size=batch * parts, shuffle=shuffle, drop_last=parts == 2), epochs, callbacks=[losses],
+    records = step.fit(DataLoader(TensorDataset(x, y), batch_size=batch * parts, shuffle=shuffle, drop_last=is_alone), epochs, callbacks=[losses],
         validation=validation, metrics={"mean": lambda outputs, labels: float(outputs.mean())}, checkpoint=checkpoint, resume=True)  # fmt: skip
     if step.rank == 0:
         checked = step.check is not None

@@ -16,34 +16,34 @@ from typing import Sequence
 
 import numpy as np
 import stowage
-from devices_models import make, samples
+from devices_models import make, rate, samples
 from stowage import _launch
 
 RANKS, BATCH, STEPS = 2, 8, 20
-MPIRUN = ["mpirun.openmpi", "-n", str(RANKS), "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none"]  # fmt: skip
+MPIRUN = ["mpirun.openmpi", "-n", str(RANKS), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism", "none"]  # fmt: skip
 
 
 class Devices(unittest.TestCase):
-    def compare(self, model: str, way: str, *flags: str, launcher: "Sequence[str]" = MPIRUN, **environment: str) -> None:
+    def compare(self, model: str, way: str, *flags: str, launcher: "Sequence[str]" = MPIRUN, batch: int = BATCH, steps: int = STEPS, **environment: str) -> None:
         """Losses of a run with these flags beside those of PyTorch's ranks."""
         self.assertIsNotNone(shutil.which(MPIRUN[0]), "no Open MPI; scripts/install.sh installs it")
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            x, y = samples(model, RANKS * BATCH * STEPS)
+            x, y = samples(model, RANKS * batch * steps)
             np.savez(folder / "rows.npz", x=x.numpy(), y=y.numpy())
-            theirs = [subprocess.Popen([sys.executable, "-B", Path(__file__).with_name("ddp_rank.py"), folder, model, way, *map(str, (rank, RANKS, BATCH, STEPS))])
+            theirs = [subprocess.Popen([sys.executable, "-B", Path(__file__).with_name("ddp_rank.py"), folder, model, way, *map(str, (rank, RANKS, batch, steps))])
                       for rank in range(RANKS)]  # fmt: skip
             self.assertEqual([process.wait() for process in theirs], [0] * RANKS)
-            stowage.export(make(model), x[:BATCH], folder / "model.onnx", check=False)
-            subprocess.run([os.environ["STOWAGE_BINARY"], "compile", folder / "model.onnx", "-o", folder / "model", f"--batch={BATCH}", f"--devices={RANKS}", "--threads=1",
-                            "--recompute=none", "--optimizer=adamw:lr=1e-2,weight-decay=0.01", *flags], check=True, capture_output=True)  # fmt: skip
+            stowage.export(make(model), x[:batch], folder / "model.onnx", check=False)
+            subprocess.run([os.environ["STOWAGE_BINARY"], "compile", folder / "model.onnx", "-o", folder / "model", f"--batch={batch}", f"--devices={RANKS}", "--threads=1",
+                            "--recompute=none", f"--optimizer=adamw:lr={rate(model)},weight-decay=0.01", *flags], check=True, capture_output=True)  # fmt: skip
             subprocess.run([*launcher, folder / "model", "train", f"--data={folder}/rows.npz", "--no-shuffle", f"--log={folder}/log.csv"], check=True, capture_output=True,
                            env={**os.environ, **environment})  # fmt: skip
             ours = [float(row["loss"]) for row in csv.DictReader((folder / "log.csv").read_text().splitlines())]
             expected = json.loads((folder / f"{way}.json").read_text())
-            self.assertEqual(len(ours), STEPS)
+            self.assertEqual(len(ours), steps)
             worst = max(abs(a - b) / abs(b) for a, b in zip(ours, expected, strict=True))
-            print(f"{model}, {way}: losses of {STEPS} steps differ by {worst:.1e}")
+            print(f"{model}, {way}: losses of {steps} steps differ by {worst:.1e}")
             self.assertLess(worst, 1e-4)
 
     def test_mlp_is_that_of_distributed_data_parallel(self) -> None:
@@ -69,6 +69,25 @@ class Devices(unittest.TestCase):
 
     def test_batch_norms_are_those_of_distributed_data_parallel(self) -> None:
         self.compare("residual", "ddp")
+
+
+@unittest.skipUnless(os.environ.get("STOWAGE_NIGHTLY"), "in the night")
+class Night(unittest.TestCase):
+    """Whole networks, on small images and short rows."""
+
+    compare = Devices.compare
+
+    def test_resnet18_is_that_of_distributed_data_parallel(self) -> None:
+        self.compare("resnet18", "ddp", batch=8, steps=5)
+
+    def test_resnet18_in_shards_is_that_of_fully_shard(self) -> None:
+        self.compare("resnet18", "fsdp", "--shard-state=optimizer", batch=8, steps=5)
+
+    def test_gpt2_is_that_of_distributed_data_parallel(self) -> None:
+        self.compare("gpt2", "ddp", "--loss=cross-entropy:class-axis=-1", batch=2, steps=4)
+
+    def test_gpt2_in_shards_is_that_of_fully_shard(self) -> None:
+        self.compare("gpt2", "fsdp", "--loss=cross-entropy:class-axis=-1", "--shard-state=optimizer", batch=2, steps=4)
 
 
 class FromPython(unittest.TestCase):
@@ -104,6 +123,15 @@ class FromPython(unittest.TestCase):
         self.assertTrue(found["checked"], "the first step is not compared with PyTorch's")
         for name in ("validation_accuracy", "validation_loss", "validation_mean"):
             self.assertAlmostEqual(found["records"][-1][name], alone["records"][-1][name], places=12)
+
+    def test_two_batches_on_each_of_two_ranks_are_four_of_one_process(self) -> None:
+        self.start("wide", "row", 64, 2, launcher=(), rows=600)
+        self.start("wide", "parts", 64, 2, rows=600)
+        alone, found = self.result("row"), self.result("parts")
+        self.assertEqual((alone["batches"], found["batches"], found["devices"], len(found["losses"])), (4, 2, 2, 4))
+        self.assertEqual(found["losses"], alone["losses"])
+        saved, expected = ((self.folder / f"{name}.safetensors").read_bytes() for name in ("parts", "row"))
+        self.assertEqual(self.tensors(saved), self.tensors(expected))
 
     @staticmethod
     def tensors(content: bytes) -> bytes:

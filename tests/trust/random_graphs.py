@@ -14,7 +14,9 @@ compared with PyTorch's in double; how far PyTorch's own float32 is from them sa
   - in batches so large that values travel to slow memory, within half of the arena and the smallest that a refusal names, with copies
     made beside the commands, as early and as late as awaits allow, and with every buffer filled with NaN at its death: the same bits;
     and again with trained weights and what the optimizer keeps in slow memory from step to step, and with large parameters frozen, which
-    lie there as well.
+    lie there as well;
+  - for two devices, every tenth seed for four, with all state on each, with the optimizer's in shards, and with sums beside other commands: as many
+    processes over MPI end with the bits of one process that runs as many batches in a step.
 
 With --turns, of which the day makes use, each seed is compiled as it is and in one of the other ways, the next seed in the next.
 
@@ -25,6 +27,7 @@ printed and, with --keep, written with its data.
 import argparse
 import collections
 import csv
+import json
 import re
 import shutil
 import subprocess
@@ -40,8 +43,9 @@ import torch
 import operators
 from graph import Graph, Run, random_data
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "python"), str(Path(__file__).resolve().parents[1] / "e2e")]
 import safetensors_io  # noqa: E402
+from devices import LAUNCHERS  # noqa: E402
 
 BATCH, STEPS, CLASSES = 4, 3, 4
 BLOCK = 4096  # bytes below which nothing travels
@@ -50,7 +54,9 @@ BUDGETS = ("--memory-budget=80%", "--memory-budget=50%", "--checkpoint=sqrt")
 OPTIMIZERS = ("sgd:lr=0.05", "sgd:lr=0.02,momentum=0.9,nesterov", "adam:lr=1e-3", "adamw:lr=1e-3,weight-decay=0.1",
               "rmsprop:lr=1e-3,momentum=0.5", "adagrad:lr=1e-2", "lion:lr=1e-3,weight-decay=0.1", "adafactor:lr=1e-2")  # fmt: skip
 TRIES = 80  # networks that making one smaller may try
-STAGES = ("as it is", "budgets", "in two batches", "in chunks of rows", "loss in chunks", "threads", "bf16", "fp16", "travels")
+STAGES = ("as it is", "budgets", "in two batches", "in chunks of rows", "loss in chunks", "threads", "bf16", "fp16", "travels", "on ranks")
+PART = 64  # samples of a rank, so that activations outweigh parameters and steps are made of several batches
+SHARDINGS = ((), ("--shard-state=optimizer",), ("--shard-state=optimizer", "--network=0.5,20"))
 SENSITIVE = 1e-2  # where PyTorch's float32 is further than this from its double, the network says nothing
 
 
@@ -103,7 +109,7 @@ class Case:
     """A network with its data, and PyTorch's answers; `check` raises Wrong."""
 
     def __init__(self, seed: int, graph: Graph, setting: Setting, stowage: str, folder: Path) -> None:
-        self.graph, self.setting, self.stowage, self.folder = graph, setting, stowage, folder
+        self.seed, self.graph, self.setting, self.stowage, self.folder = seed, graph, setting, stowage, folder
         self.data = self.draw(np.random.default_rng(seed), BATCH * STEPS)
         self.model, self.rows = folder / "model.onnx", folder / "rows.npz"
         self.write()
@@ -136,17 +142,17 @@ class Case:
         self.said = done.stdout
         return program
 
-    def train(self, program: Path, *flags: str, rows: Optional[Path] = None) -> tuple[str, bytes]:
+    def train(self, program: Path, *flags: str, rows: Optional[Path] = None, launcher: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, bytes]:
         log, saved = self.folder / "log.csv", self.folder / "saved.safetensors"
         for path in (log, saved):
             path.unlink(missing_ok=True)
-        words = [program, "train", f"--data={rows or self.rows}", f"--steps={STEPS}", "--no-shuffle", "--validation-split=0", "--allow-nonfinite",
+        words = [*launcher, program, "train", f"--data={rows or self.rows}", f"--steps={STEPS}", "--no-shuffle", "--validation-split=0", "--allow-nonfinite",
                  "--quiet", f"--log={log}", f"--save={saved}", *flags]  # fmt: skip
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600)
         if done.returncode:
             raise Wrong(f"program ends with {done.returncode}: {done.stderr.strip()[:600]}")
         tensors = safetensors_io.load(saved)
-        return log.read_text(), b"".join(name.encode() + tensors[name].tobytes() for name in sorted(tensors))
+        return log.read_text(), b"".join(name.encode() + tensors[name].tobytes() for name in sorted(tensors.keys() - set(without)))
 
     def losses(self, log: str) -> list[float]:
         return [float(row["loss"]) for row in csv.DictReader(log.splitlines())]
@@ -281,6 +287,28 @@ class Case:
         counts["same bits where state may lie in slow memory"] += 1
         return program
 
+    def check_ranks(self, counts: collections.Counter) -> None:
+        ranks = 4 if self.seed % 10 == 0 else 2
+        rows, threads = self.folder / "ranks.npz", 1 if ranks > 2 else self.setting.threads
+        np.savez(rows, **self.draw(np.random.default_rng(0), ranks * PART * STEPS))
+        name, flags = LAUNCHERS["openmpi"]
+        launcher = (shutil.which(name) or name, "-n", str(ranks), *flags)
+        # Running statistics follow the batches of all in one process, and of rank 0 on ranks.
+        try:
+            program = self.compile("--recompute=none", f"--accumulate={ranks}", threads=threads, batch=ranks * PART)
+            plan = json.loads(subprocess.run([program, "plan", "--format=json"], capture_output=True, check=True).stdout)
+            if plan.get("batches_per_step") != ranks:
+                counts["left out on ranks: in batches it takes no less"] += 1
+                return
+            plain = self.train(program, rows=rows, without=self.graph.statistics)
+            for sharding in SHARDINGS:
+                program = self.compile("--recompute=none", f"--devices={ranks}", *sharding, threads=threads, batch=PART)
+                if self.train(program, "--poison", rows=rows, launcher=launcher, without=self.graph.statistics) != plain:
+                    raise Wrong(f"other bits on {ranks} ranks than in {ranks} batches: {' '.join(sharding)}")
+        except Refused as refusal:
+            raise Wrong(f"refused on ranks: {refusal}") from refusal
+        counts[f"same bits on {ranks} ranks"] += 1
+
     def evaluate(self, program: Path, rows: Path) -> str:
         """What an evaluation of the state that was saved last says."""
         words = [program, "eval", f"--data={rows}", f"--weights={self.folder / 'saved.safetensors'}", "--allow-nonfinite", "--poison"]
@@ -314,7 +342,8 @@ class Case:
                 lambda: self.check_threads(counts),
                 lambda: self.check_bits(counts, "--precision=bf16"),
                 lambda: self.check_bits(counts, "--precision=fp16"),
-                lambda: self.check_travels(counts))  # fmt: skip
+                lambda: self.check_travels(counts),
+                lambda: self.check_ranks(counts))  # fmt: skip
         return dict(zip(STAGES, ways, strict=True))
 
     def failures(self, counts: collections.Counter, names: Sequence[str]) -> dict[str, str]:
