@@ -61,6 +61,18 @@ def device_flags(devices: Any, gpus: bool = False) -> "list[str]":
     return [] if devices == 1 else [f"--devices={devices}"]
 
 
+def norm_flags(module: Any) -> "list[str]":
+    """--sync-batch-norm for a module whose batch normalizations in training mode are PyTorch's SyncBatchNorm."""
+    import torch
+
+    norms = [part for part in module.modules() if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.training]
+    synchronized = sum(isinstance(part, torch.nn.SyncBatchNorm) for part in norms)
+    if 0 < synchronized < len(norms):
+        raise StowageError(f"{synchronized} of {len(norms)} batch normalizations in training mode are SyncBatchNorm; a step synchronizes all or none: "
+                           "make them of one kind, as torch.nn.SyncBatchNorm.convert_sync_batchnorm(module) does")  # fmt: skip
+    return ["--sync-batch-norm"] if synchronized else []
+
+
 def speaks(devices: Any, gpus: bool = False) -> bool:
     """Whether this process says for all of them what is to be said once."""
     names = [name for name, _ in _MPI] + ([name for name, _, _ in _WITHOUT_MPI.values()] if gpus else [])

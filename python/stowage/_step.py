@@ -13,7 +13,7 @@ import numpy as np
 from . import _specs, _tool
 from ._batches import OtherSizes, rows_of
 from ._configurations import configured, is_configuration, weights_of
-from ._launch import are_gpus, device_flags, speaks
+from ._launch import are_gpus, device_flags, norm_flags, speaks
 from ._library import Library, Model, StowageError, TensorInfo
 from ._plan import Plan
 from ._quiet import uncollected
@@ -171,9 +171,10 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = None, optimiz
     source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch, seed, shapes)
     gpus = are_gpus(source.flags)
     shared = device_flags(devices, gpus)
+    synchronized = norm_flags(model) if shared and _is_module(model) else []
     checked = check and _is_module(model)
     report = _checked_alone(source, model, example_inputs, seed, accumulate, memory_budget) if shared and checked and speaks(devices, gpus) else None
-    source.flags += shared
+    source.flags += shared + synchronized
     library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
     arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
@@ -196,7 +197,7 @@ def _compared(source: _Source, module: Any, example_inputs: Any, model: Model, p
 def _checked_alone(source: _Source, module: Any, example_inputs: Any, seed: int, accumulate: Any, memory_budget: Any) -> Any:
     """The same of a step for several devices, whose loss is that of all: by rank 0 alone, of the step on one device."""
     path = str(source.folder / "libalone.so")
-    flags = [flag for flag in source.flags if not flag.startswith(("--shard-state=", "--network="))]
+    flags = [flag for flag in source.flags if not flag.startswith(("--shard-state=", "--network=", "--sync-batch-norm"))]
     arguments = [source.path, *flags, *source.arguments()[1 + len(source.flags) :], *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", path], source.binary)
     library = Library(path)

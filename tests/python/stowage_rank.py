@@ -1,6 +1,6 @@
 """One process of test_devices.py, started by mpirun or alone: FOLDER MODEL WAY BATCH EPOCHS. WAY is env, the launch's devices, shards, the same with
-the optimizer's state in shards, accumulate, two batches in one process, parts, two batches on each device of the launch, row, the batches of two such devices in one process, or fail,
-whose rank 1 raises in the middle. Rank 0 writes the losses and, but for fail, a checkpoint."""
+the optimizer's state in shards, sync, the same with SyncBatchNorm, accumulate, two batches in one process, parts, two batches on each device of the launch, row, the batches of two
+such devices in one process, whole, two batches as one in one process, or fail, whose rank 1 raises in the middle. Rank 0 writes the losses and, but for fail, a checkpoint."""
 
 import json
 import os
@@ -42,9 +42,11 @@ def main() -> None:
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
     if rank == 1:  # weights start as on rank 0
         torch.nn.init.zeros_(next(module.parameters()))
-    parts = {"accumulate": 2, "parts": 2, "row": 4}.get(way, 1)
-    settings = {"accumulate": parts} if parts > 1 else {"shard_state": "optimizer"} if way == "shards" else {}
-    is_alone = way in ("accumulate", "row")
+    if way == "sync":
+        module = torch.nn.SyncBatchNorm.convert_sync_batchnorm(module)
+    parts = {"accumulate": 2, "parts": 2, "row": 4, "whole": 2}.get(way, 1)
+    settings = {"accumulate": parts} if parts > 1 and way != "whole" else {"shard_state": "optimizer"} if way == "shards" else {}
+    is_alone = way in ("accumulate", "row", "whole")
     if not is_alone:
         settings["devices"] = "env"
     if way == "row":  # batch 0 of each rank, then batch 1 of each

@@ -16,6 +16,7 @@ from typing import Sequence
 
 import numpy as np
 import stowage
+import torch
 from devices_models import make, rate, samples
 from stowage import _launch
 
@@ -147,6 +148,21 @@ class FromPython(unittest.TestCase):
         worst = max(abs(a - b) / abs(b) for a, b in zip(ours, expected, strict=True))
         print(f"residual from Python: losses of {STEPS} steps differ by {worst:.1e}")
         self.assertLess(worst, 1e-4)
+
+    def test_synchronized_normalizations_see_both_batches(self) -> None:
+        self.start("residual", "whole", BATCH, 1, launcher=())
+        whole = self.result("whole")["losses"]
+        self.start("residual", "sync", BATCH, 1)
+        ours = self.result("sync")["losses"]
+        self.assertEqual(len(ours), len(whole))
+        worst = max(abs(a - b) / abs(b) for a, b in zip(ours, whole, strict=True))
+        print(f"residual with SyncBatchNorm: losses of {len(ours)} steps differ by {worst:.1e} from those of one process")
+        self.assertLess(worst, 1e-4)
+
+    def test_some_synchronized_normalizations_are_refused(self) -> None:
+        module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.SyncBatchNorm(4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
+        with self.assertRaisesRegex(stowage.StowageError, "1 of 2 batch normalizations"):
+            stowage.compile(module, torch.randn(8, 4), devices=2)
 
     def test_a_rank_that_fails_ends_the_other(self) -> None:
         said = self.start("mlp", "fail", 8, 3, code=1)
