@@ -59,6 +59,8 @@ public:
 private:
   char *stage(Bytes offset, Bytes bytes) override;
   void commit(Bytes offset, Bytes bytes) override;
+  void send(Bytes offset, Bytes bytes, Bytes end) override;
+  void giveUp(Bytes bytes) override;
   const char *fetch(Bytes offset, Bytes bytes) override;
   void set(Bytes offset, Bytes bytes, uint8_t value) override;
   void startReadback(std::span<const Readback> ranges) override;
@@ -113,6 +115,13 @@ private:
     Bytes used = 0;    ///< by transfers that have no mark yet
   };
 
+  /// The upload that is under way, of which a part is sent.
+  struct Sent {
+    Bytes to = 0;  ///< where its first byte comes to
+    Bytes end = 0; ///< what is on its way
+    Stream by = nullptr;
+  };
+
   /// An upload that is in a room, or comes there on `copies`, and belongs elsewhere.
   struct Arrival {
     Bytes room = 0, offset = 0, bytes = 0;
@@ -163,6 +172,7 @@ private:
   Address arena = 0; ///< where it lies, or will
   std::array<Block, 2> uploads;
   size_t nextUpload = 0;
+  std::optional<Sent> sent;
   Block downloads, readbacks;
   std::array<Readback, 8> requested;
   size_t requestedCount = 0;

@@ -1,5 +1,5 @@
-// Conversions run in two steps through a small block of doubles or 64-bit integers: one loader per
-// file type and one writer per stored type instead of a loop for every pair.
+// Conversions run in two steps through a small block of floats, where these hold all values, doubles or 64-bit integers: one loader
+// per file type and one writer per stored type instead of a loop for every pair.
 #include "runtime/data/Element.h"
 
 #include "runtime/base/Concat.h"
@@ -49,11 +49,12 @@ uint16_t halfFromFloat(float value) {
   return sign | static_cast<uint16_t>((bits - 0x38000000) >> 13);
 }
 
+/// Without a branch, so that loops over it are vectorized.
 uint16_t bfloatFromFloat(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value))
-    return static_cast<uint16_t>(bits >> 16 | 0x40); // quiet, whatever the low bits were
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t quiet = bits >> 16 | 0x40; // a NaN stays one, whatever the low bits were
+  const uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+  return static_cast<uint16_t>((bits & 0x7FFFFFFF) > 0x7F800000 ? quiet : rounded);
 }
 
 template <typename T> T loadOne(const char *source, int64_t index) {
@@ -108,7 +109,8 @@ void loadIntegers(const ElementType &type, const char *source, Wide *block, int6
   }
 }
 
-void loadDoubles(const ElementType &type, const char *source, double *block, int64_t count) {
+template <typename Wide>
+void loadReals(const ElementType &type, const char *source, Wide *block, int64_t count) {
   if (type.isInteger())
     return loadIntegers(type, source, block, count);
   if (type.kind == Kind::BFloat && type.bytes == 2) {
@@ -130,6 +132,11 @@ void loadDoubles(const ElementType &type, const char *source, double *block, int
   default:
     failType(type);
   }
+}
+
+/// Whether all of its values are numbers in f32.
+bool fitsFloat(const ElementType &type) {
+  return type.kind == Kind::Boolean || type.bytes <= (type.isInteger() ? 2 : 4);
 }
 
 template <typename T> void storeIntegers(const int64_t *block, char *target, int64_t count) {
@@ -159,16 +166,26 @@ void storeBlock(const int64_t *block, DType to, char *target, int64_t count) {
   }
 }
 
-void storeBlock(const double *block, DType to, char *target, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (to == DType::F64)
-      storeOne(target, i, block[i]);
-    else if (to == DType::F32)
+template <typename Wide> void storeReals(const Wide *block, DType to, char *target, int64_t count) {
+  switch (to) {
+  case DType::F64:
+    for (int64_t i = 0; i < count; ++i)
+      storeOne(target, i, static_cast<double>(block[i]));
+    return;
+  case DType::F32:
+    for (int64_t i = 0; i < count; ++i)
       storeOne(target, i, static_cast<float>(block[i]));
-    else if (to == DType::F16)
+    return;
+  case DType::F16:
+    for (int64_t i = 0; i < count; ++i)
       storeOne(target, i, halfFromFloat(static_cast<float>(block[i])));
-    else
+    return;
+  case DType::BF16:
+    for (int64_t i = 0; i < count; ++i)
       storeOne(target, i, bfloatFromFloat(static_cast<float>(block[i])));
+    return;
+  default:
+    throw Error::internal("real numbers stored as " + std::string(nameOf(to)));
   }
 }
 
@@ -226,24 +243,31 @@ void convertElements(const ElementType &from, const char *source, DType to, char
   if (!isConvertible(from, to))
     throw Error::badInput("elements of type " + nameOf(from) + " cannot become " +
                           std::string(nameOf(to)) + "; convert the array first");
-  double doubles[blockElements];
-  int64_t integers[blockElements];
+  const bool isNarrow = fitsFloat(from);
+  union {
+    float floats[blockElements];
+    double doubles[blockElements];
+    int64_t integers[blockElements];
+  };
   for (int64_t start = 0; start < count; start += blockElements) {
     int64_t size = std::min(blockElements, count - start);
     const char *in = source + start * from.bytes;
     char *out = target + start * sizeOf(to);
-    if (isFloating(to)) {
-      loadDoubles(from, in, doubles, size);
-      storeBlock(doubles, to, out, size);
-    } else {
+    if (!isFloating(to)) {
       loadIntegers(from, in, integers, size);
       storeBlock(integers, to, out, size);
+    } else if (isNarrow) {
+      loadReals(from, in, floats, size);
+      storeReals(floats, to, out, size);
+    } else {
+      loadReals(from, in, doubles, size);
+      storeReals(doubles, to, out, size);
     }
   }
 }
 
 void toDoubles(DType from, const char *source, double *target, int64_t count) {
-  loadDoubles(elementTypeOf(from), source, target, count);
+  loadReals(elementTypeOf(from), source, target, count);
 }
 
 } // namespace stow

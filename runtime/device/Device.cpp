@@ -55,10 +55,24 @@ char *Device::beginUpload(Bytes offset, Bytes bytes) {
   return staging;
 }
 
+void Device::sendUpload(Bytes end) {
+  if (!pending || end < 0 || end > pending->bytes)
+    throw Error::internal(concat(end, " bytes of an upload are sent, ",
+                                 pending ? concat("which has ", pending->bytes)
+                                         : std::string("which was not begun")));
+  send(pending->offset, pending->bytes, end);
+}
+
 void Device::endUpload() {
   if (!pending)
     throw Error::internal("an upload ends that was not begun");
   commit(pending->offset, pending->bytes);
+  pending.reset();
+}
+
+void Device::cancelUpload() {
+  if (pending)
+    giveUp(pending->bytes);
   pending.reset();
 }
 

@@ -146,8 +146,10 @@ public:
   /// [offset, offset + bytes). Its content is undefined and the caller writes all of it; nothing
   /// else is called before endUpload(), after which the memory is not the caller's any more.
   char *beginUpload(Bytes offset, Bytes bytes);
+  /// Between the two: the first `end` bytes are written, stay as they are, and may be on their way already.
+  void sendUpload(Bytes end);
   void endUpload();
-  void cancelUpload() { pending.reset(); } ///< instead: the bytes of that range are undefined then
+  void cancelUpload(); ///< instead: the bytes of that range are undefined then
 
   /// The bytes [offset, offset + bytes) of the arena, in memory of the host with the alignment of
   /// beginUpload() that holds them until the next call of this device.
@@ -217,6 +219,10 @@ protected:
 private:
   virtual char *stage(Bytes offset, Bytes bytes) = 0;
   virtual void commit(Bytes offset, Bytes bytes) = 0; ///< of what was staged last
+  /// The first `end` of its bytes, of devices that bring a part before the rest is there; once the caller gives up, what was sent is
+  /// not waited for.
+  virtual void send(Bytes offset, Bytes bytes, Bytes end) {}
+  virtual void giveUp(Bytes bytes) {}
   virtual const char *fetch(Bytes offset, Bytes bytes) = 0;
   virtual void set(Bytes offset, Bytes bytes, uint8_t value) = 0;
   /// Unless a device can do better, the ranges are fetched one after another.

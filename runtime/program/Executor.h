@@ -97,6 +97,8 @@ public:
   void store(int64_t begin, int64_t end, const void *rowMajor) {
     tensor.store(stored, begin, end, rowMajor);
   }
+  /// The first `rows` are stored: they may go ahead of the others.
+  void send(int64_t rows) { device.sendUpload(tensor.bytesOfRows(rows)); }
   void finish();
 
 private:

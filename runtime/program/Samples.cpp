@@ -2,11 +2,13 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Parallel.h"
 #include "runtime/base/Text.h"
 #include "runtime/data/Shuffle.h"
 #include "runtime/program/Progress.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -23,6 +25,12 @@ const std::vector<std::string> targetNames = {"y", "Y", "labels", "label", "targ
 
 /// The "epoch" whose order decides which samples are held out; no run gets there.
 constexpr uint64_t splitEpoch = std::numeric_limits<uint64_t>::max();
+
+/// Elements that are converted at a time, on the stack.
+constexpr int64_t kBlockElements = 1024;
+
+/// Of an input, what one thread brings at a time, worth the call, and what goes to a device at a time, worth a copy.
+constexpr Bytes kTaskBytes = Bytes{64} << 10, kPieceBytes = Bytes{4} << 20;
 
 bool isSample(const GraphInput &input) {
   return input.role == InputRole::Data || input.role == InputRole::Target;
@@ -244,6 +252,7 @@ std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &gr
     samples.rowCount = array.rowCount();
     samples.byInput.emplace(input->name, std::move(array));
   }
+  samples.isConstant = true;
   if (samples.byInput.empty())
     throw Error::badInput("graph '" + graph.name() + "' of the program has no data inputs");
   return samples;
@@ -408,6 +417,33 @@ const char *RowReader::row(int64_t row) {
   return fitted.data();
 }
 
+bool RowReader::bring(int64_t row, int64_t first, int64_t count, bool isFinite,
+                      TensorUpload &upload, int64_t to) const {
+  const DType type = input.place.dtype;
+  const char *source = array.row(row) + first * array.type.bytes;
+  const bool isLookedAt = nonFinite == NonFinite::Refused && !isFinite;
+  if (array.type == elementTypeOf(type) &&
+      reinterpret_cast<uintptr_t>(source) % sizeOf(type) == 0) {
+    if (isLookedAt && hasNonFinite(type, source, count))
+      return false;
+    upload.store(to, to + count, source);
+    return true;
+  }
+  alignas(8) char block[kBlockElements * 8];
+  for (int64_t done = 0; done < count; done += kBlockElements) {
+    const int64_t size = std::min(kBlockElements, count - done);
+    try {
+      convertElements(array.type, source + done * array.type.bytes, type, block, size);
+    } catch (const Error &) {
+      return false;
+    }
+    if (isLookedAt && hasNonFinite(type, block, size))
+      return false;
+    upload.store(to + done, to + done + size, block);
+  }
+  return true;
+}
+
 const char *RowReader::filling(int64_t row) {
   return ignored.empty() ? this->row(row) : ignored.data();
 }
@@ -424,7 +460,8 @@ Feeder::Feeder(const GraphProgram &graph, const Samples &samples, NonFinite nonF
       throw Error::badInput("input '" + input->name + "' of graph '" + graph.name() +
                             "' has no array");
     channels.push_back({input, RowReader(found->second, *input, nonFinite, fitting),
-                        samples.whole.contains(input->name)});
+                        samples.whole.contains(input->name),
+                        std::vector<bool>(samples.isConstant ? samples.rowCount : 0)});
   }
 }
 
@@ -440,6 +477,10 @@ void Feeder::write(Executor &executor, std::span<const int64_t> rows) {
     if (!channel.isWhole && count != given && !(fillsRows && 0 < given && given < count))
       throw Error::badInput(
           concat("input '", channel.input->name, "' takes ", count, " rows, a batch has ", given));
+    if (channel.reader.isPlain() && !channel.isWhole && count == given) {
+      bring(channel, executor, place, rows);
+      continue;
+    }
     TensorUpload upload(executor.device(), place);
     for (int64_t i = 0; i < count; ++i)
       upload.store(i * rowElements, (i + 1) * rowElements,
@@ -459,8 +500,54 @@ void Feeder::write(Executor &executor, std::span<const int64_t> rows) {
   }
 }
 
+/// Rows that come as they are, by several threads, in pieces of which each is on its way while the next is made.
+void Feeder::bring(Channel &channel, Executor &executor, const Operand &place,
+                   std::span<const int64_t> rows) {
+  const int64_t elements = channel.reader.elements();
+  const auto count = static_cast<int64_t>(rows.size());
+  const int64_t ofTask = std::max<int64_t>(kTaskBytes / sizeOf(place.dtype), 1);
+  const int64_t ofPiece =
+      std::max<int64_t>(kPieceBytes / std::max<int64_t>(elements * sizeOf(place.dtype), 1), 1);
+  TensorUpload upload(executor.device(), place);
+  for (int64_t sent = 0; sent < count;) {
+    const int64_t end = std::min(sent + ofPiece, count);
+    const int64_t begin = sent * elements, all = (end - sent) * elements;
+    std::atomic<int64_t> wrong = count; // the first row with a wrong value
+    parallelFor((all + ofTask - 1) / ofTask, executor.threads(), [&](int64_t task, int64_t last) {
+      int64_t at = begin + task * ofTask;
+      const int64_t to = begin + std::min(last * ofTask, all);
+      while (at < to) {
+        const int64_t number = at / elements, first = at % elements;
+        const int64_t size = std::min(elements - first, to - at);
+        const int64_t row = rows[static_cast<size_t>(number)];
+        const bool isFinite =
+            !channel.isFinite.empty() && channel.isFinite[static_cast<size_t>(row)];
+        if (!channel.reader.bring(row, first, size, isFinite, upload, at)) {
+          int64_t known = wrong.load();
+          while (number < known && !wrong.compare_exchange_weak(known, number)) {
+          }
+          return;
+        }
+        at += size;
+      }
+    });
+    if (wrong < count) {
+      channel.reader.row(rows[static_cast<size_t>(wrong)]);
+      throw Error::badInput(concat("row ", rows[static_cast<size_t>(wrong)], " for input '",
+                                   channel.input->name, "' has changed while it was read"));
+    }
+    sent = end;
+    upload.send(sent);
+  }
+  if (!channel.isFinite.empty())
+    for (int64_t row : rows)
+      channel.isFinite[static_cast<size_t>(row)] = true;
+  upload.finish();
+}
+
 /// By as many as a batch has, for which the device has room on the way.
 void Feeder::keep(Executor &executor) {
+  const std::vector<int64_t> all = allRows(sampleCount);
   for (Channel &channel : channels) {
     if (!channel.input->keptRows)
       continue;
@@ -470,10 +557,9 @@ void Feeder::keep(Executor &executor) {
       Operand part = place;
       part.offset += first * elements * sizeOf(place.dtype);
       part.shape.front() = std::min(place.shape.front(), sampleCount - first);
-      TensorUpload upload(executor.device(), part);
-      for (int64_t i = 0; i < part.shape.front(); ++i)
-        upload.store(i * elements, (i + 1) * elements, channel.reader.row(first + i));
-      upload.finish();
+      bring(channel, executor, part,
+            std::span(all).subspan(static_cast<size_t>(first),
+                                   static_cast<size_t>(part.shape.front())));
     }
   }
 }

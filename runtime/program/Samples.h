@@ -28,6 +28,7 @@ struct Samples {
   std::map<std::string, Array> byInput;
   int64_t rowCount = 0;
   std::set<std::string> whole; ///< inputs whose array is no row for each sample: edges of a graph
+  bool isConstant = false;     ///< rows stay what they are: a feeder looks for NaN in each once
 };
 
 /// The Data and Target inputs of a graph.
@@ -93,6 +94,14 @@ public:
   /// padded of which every element counts. Allocates nothing.
   const char *row(int64_t row);
 
+  /// Whether rows are as the input takes them but for their type: none is cut or padded.
+  bool isPlain() const { return runs.empty(); }
+
+  /// Of rows that are plain, brings elements [first, first + count) of `row` to those from number `to` on of an upload; with
+  /// `isFinite` nobody looks for NaN. False where row() would throw, to be asked for the error. Several threads may call.
+  bool bring(int64_t row, int64_t first, int64_t count, bool isFinite, TensorUpload &upload,
+             int64_t to) const;
+
   /// A row in which nothing counts, of labels that may be so; any other row is as it is.
   const char *filling(int64_t row);
 
@@ -138,7 +147,11 @@ private:
     const GraphInput *input;
     RowReader reader;
     bool isWhole;
+    std::vector<bool> isFinite; ///< rows that were looked at; empty: each is, whenever it is read
   };
+
+  void bring(Channel &channel, Executor &executor, const Operand &place,
+             std::span<const int64_t> rows);
 
   std::vector<Channel> channels;
   const GraphInput *numbers = nullptr; ///< of the samples; null where none are kept

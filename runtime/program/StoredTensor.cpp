@@ -71,6 +71,11 @@ int64_t StoredTensor::positionOf(int64_t logical) const {
   return position;
 }
 
+Bytes StoredTensor::bytesOfRows(int64_t rows) const {
+  const bool isOutermost = rank > 0 && blockOf[0] == 1 && strides[0] * dims[0] == storedElements;
+  return isOutermost ? rows * strides[0] * elementBytes : 0;
+}
+
 template <typename Visit>
 void StoredTensor::forEachRun(int64_t begin, int64_t end, const Visit &visit) const {
   int64_t last = rank == 0 ? 1 : dims[rank - 1];

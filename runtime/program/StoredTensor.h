@@ -24,6 +24,10 @@ public:
   bool isRowMajor() const { return rowMajorOrder; }
   bool hasPadding() const { return storedElements != elements; }
 
+  /// The bytes from the first one on that hold the first `rows` of the first dimension, and nothing of the others; 0 where rows lie
+  /// otherwise.
+  Bytes bytesOfRows(int64_t rows) const;
+
   /// Stored position, in elements, of the element with row-major number `logical`.
   int64_t positionOf(int64_t logical) const;
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace stow {
 namespace {
@@ -151,6 +152,94 @@ TEST_F(SamplesTest, NamesTheRowOfABadValue) {
   } catch (const Error &error) {
     EXPECT_THAT(error.what(), HasSubstr("d.npz: y: row 1: element 0 is 300, which does not fit"));
   }
+}
+
+/// Rows of more than a thread, and of more than a piece of a copy, brings at a time.
+class LargeRows : public testing::Test {
+protected:
+  static constexpr int64_t kRows = 5, kElements = 3 * 480'000;
+
+  void SetUp() override {
+    numbers.resize(kRows * kElements);
+    for (size_t i = 0; i < numbers.size(); ++i)
+      numbers[i] = static_cast<float>(i % 65'521);
+    Array array;
+    array.name = array.place = "d.npz: x";
+    array.type = {ElementType::Kind::Float, 4};
+    array.shape = {kRows, 3, 600, 800};
+    array.bytes = {reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(float)};
+    samples.byInput.emplace("x", array);
+    samples.rowCount = kRows;
+  }
+
+  /// The elements of rows 4, 0 and 2, as an input of this type and order has them.
+  std::vector<double> fed(DType type, Layout layout, Feeder *feeder = nullptr) {
+    GraphProgram graph;
+    graph.inputs = {{"x", InputRole::Data, {0, type, {3, 3, 600, 800}, std::move(layout)}}};
+    Program program;
+    program.threads = 3;
+    program.plan.arenaBytes = 3 * kElements * sizeOf(type);
+    program.graphs = {graph};
+    Executor executor(program, {}, {});
+    Feeder own(graph, samples);
+    (feeder ? *feeder : own).write(executor, std::array<int64_t, 3>{4, 0, 2});
+    std::vector<char> bytes(static_cast<size_t>(program.plan.arenaBytes));
+    executor.readTensor(graph.inputs[0].place, bytes.data());
+    std::vector<double> values(3 * kElements);
+    toDoubles(type, bytes.data(), values.data(), 3 * kElements);
+    return values;
+  }
+
+  std::string errorOf(Feeder *feeder = nullptr) {
+    try {
+      fed(DType::F32, {}, feeder);
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "none";
+  }
+
+  std::vector<float> numbers;
+  Samples samples;
+};
+
+TEST_F(LargeRows, ComeWholeFromSeveralThreads) {
+  Layout channelsLast;
+  channelsLast.order = {0, 2, 3, 1};
+  for (const DType type : {DType::F32, DType::F64})
+    for (const Layout &layout : {Layout(), channelsLast}) {
+      const std::vector<double> found = fed(type, layout);
+      for (const auto [at, row] : {std::pair(0, 4), {1, 0}, {2, 2}})
+        ASSERT_TRUE(std::equal(numbers.begin() + row * kElements,
+                               numbers.begin() + (row + 1) * kElements,
+                               found.begin() + at * kElements))
+            << "row " << row;
+    }
+}
+
+TEST_F(LargeRows, NamesTheFirstRowOfThree) {
+  numbers[4 * kElements + 1'439'999] = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(errorOf(), HasSubstr("x: row 4 holds infinity (element 1439999 of 1440000"));
+  numbers[2 * kElements + 17] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(errorOf(), HasSubstr("x: row 2 holds NaN (element 17 of 1440000"));
+  numbers[kElements + 17] = numbers[2 * kElements + 17]; // of a row that is not read
+  numbers[4 * kElements + 1'439'999] = numbers[2 * kElements + 17] = 0;
+  EXPECT_EQ(errorOf(), "none");
+}
+
+// Tests that rows that stay what they are are looked at once, and others whenever they are read.
+TEST_F(LargeRows, AreLookedAtOnceWhereTheyStay) {
+  GraphProgram graph;
+  graph.inputs = {{"x", InputRole::Data, {0, DType::F32, {3, 3, 600, 800}, {}}}};
+  samples.isConstant = true;
+  Feeder once(graph, samples);
+  samples.isConstant = false;
+  Feeder always(graph, samples);
+  EXPECT_EQ(errorOf(&once), "none");
+  EXPECT_EQ(errorOf(&always), "none");
+  numbers[17] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(errorOf(&once), "none");
+  EXPECT_THAT(errorOf(&always), HasSubstr("x: row 0 holds NaN"));
 }
 
 // Tests that a split holds out the right number, loses no row and depends on the seed.
