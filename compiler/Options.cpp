@@ -13,6 +13,7 @@
 #include "runtime/data/ArrayFile.h"
 #include "runtime/report/Verdict.h"
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
@@ -21,7 +22,9 @@
 #include <absl/strings/strip.h>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
+#include <set>
 #include <thread>
 
 namespace stow {
@@ -33,6 +36,38 @@ double parseLimit(const std::string &flag, const std::string &text) {
   if (!(limit > 0))
     throw Error::badInput("--" + flag + ": expected a number above 0, found '" + text + "'");
   return limit;
+}
+
+/// The training samples of a data file: rows of all its arrays but those of the test split.
+int64_t trainingRows(const std::string &path) {
+  const ArrayFile file(path);
+  std::string list;
+  std::set<int64_t> counts;
+  for (const std::string &name : file.names())
+    if (!absl::EndsWith(name, "_test")) {
+      const int64_t rows = file.load(name).rowCount();
+      counts.insert(rows);
+      absl::StrAppend(&list, list.empty() ? "" : ", ", name, " has ", rows);
+    }
+  if (counts.size() != 1 || *counts.begin() < 1)
+    throw Error::badInput(absl::StrCat(
+        "--data-on-device=", path,
+        ": expected arrays of one number of rows beside those of the test "
+        "split (..._test), found ",
+        list.empty() ? "none" : list, "; give the number of samples, --data-on-device=ROWS"));
+  return *counts.begin();
+}
+
+int64_t parseDataRows(const std::string &text) {
+  if (text == "none")
+    return 0;
+  if (std::ranges::all_of(text, absl::ascii_isdigit))
+    return parseCount("data-on-device", text, 1, std::numeric_limits<int32_t>::max());
+  if (!std::filesystem::exists(text))
+    throw Error::badInput(
+        "--data-on-device: expected a number of samples, a data file or none, found '" + text +
+        "'");
+  return trainingRows(text);
 }
 
 Form parseForm(const std::string &text) {
@@ -280,14 +315,12 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
               "run a step as K batches of batch/K samples whose gradients are added up; auto: as "
               "many as take the least time within --memory-budget",
               [&](const std::string &text) { parseAccumulate(text, options); });
-  flags.value("data-on-device", "ROWS",
-              "keep the training samples on the device, in the arena, with room for ROWS of them: "
-              "each step reads its batch there; none: the host brings each batch",
-              [&](const std::string &text) {
-                options.dataRows = text == "none" ? 0
-                                                  : parseCount("data-on-device", text, 1,
-                                                               std::numeric_limits<int32_t>::max());
-              });
+  flags.value(
+      "data-on-device", "ROWS|FILE",
+      "keep the training samples on the device, in the arena, with room for ROWS of them, or "
+      "for those of a data file (.npz): each step reads its batch there; none: the host "
+      "brings each batch",
+      [&](const std::string &text) { options.dataRows = parseDataRows(text); });
   flags.value(
       "devices", "N",
       "run a step on N devices together, each on a batch of its own, and add up their "

@@ -46,6 +46,16 @@ class Samples:
     def compile(self, program: str, model: str, *flags: str, code: int = 0) -> str:
         return run(self.stowage, "compile", self.work / f"{model}.onnx", "-o", self.work / program, *flags, *self.target, code=code)
 
+    def alike(self, model: str, flags: tuple[str, ...], rows: int) -> tuple[str, ...]:
+        """What stays in f32 beside 16 bits follows the memory of all that is kept, samples included: that of both."""
+        path, wide = self.work / "notes.json", set[str]()
+        for more in ((), (f"--data-on-device={rows}",)):
+            run(self.stowage, "plan", self.work / f"{model}.onnx", *flags, *more, "--format=json", "-o", path, *self.target)
+            for note in json.loads(path.read_text())["notes"]:
+                if found := re.match(r"--precision=bf16: (.+) runs? in f32, since", note):
+                    wide |= set(found[1].split(", "))
+        return (f"--keep=f32:{','.join(sorted(wide))}",) if wide else ()
+
     def train(self, program: str, data: str, *flags: str, code: int = 0, calls: Path | None = None) -> str:
         environment = {**self.environment, **({"STANDIN_LOG": str(calls)} if calls else {})}
         return run(self.work / program, "train", f"--data={self.work / data}.npz", *flags, code=code, environment=environment)
@@ -60,6 +70,8 @@ class Samples:
 
     def compare(self, case: str) -> None:
         model, flags, rows = CASES[case]
+        if "--precision=bf16" in flags:
+            flags += self.alike(model, flags, rows)
         self.compile(f"{case}_host", model, *flags)
         self.compile(f"{case}_kept", model, *flags, f"--data-on-device={rows}")
         expected, found = self.outcome(f"{case}_host", model), self.outcome(f"{case}_kept", model)
@@ -82,6 +94,8 @@ class Samples:
         check(rows * size - BATCH * size <= more <= rows * size + BATCH * size, f"{rows} samples take {more} bytes of the arena")
         text = run(self.stowage, "plan", self.work / "lenet.onnx", ADAM, f"--data-on-device={rows}", *self.target)
         check(re.search(rf"\n  \+  data set +{rows * size:,} ", text) is not None, text)
+        counted, told = planned(f"--data-on-device={self.work / 'lenet.npz'}"), planned(f"--data-on-device={ROWS}")
+        check(counted["breakdown"] == told["breakdown"], f"of a file of {ROWS} samples beside test rows: {counted['breakdown']}")
         budget = kept["arena_bytes"]
         check(planned(f"--data-on-device={rows}", f"--memory-budget={budget}")["arena_bytes"] <= budget, f"more than {budget} bytes")
         said = run(self.stowage, "plan", self.work / "lenet.onnx", ADAM, f"--data-on-device={rows}", f"--memory-budget={rows * size}", *self.target, code=2)
@@ -106,7 +120,10 @@ class Samples:
             said = self.compile("few", "lenet", ADAM, "--data-on-device=100", flag, code=1)
             check(f"leave it or {flag.split('=')[0]}" in said, said)
         said = run(self.stowage, "plan", self.work / "lenet.onnx", "--data-on-device=all", code=1)
-        check("--data-on-device" in said, said)
+        check("--data-on-device: expected a number of samples, a data file or none, found 'all'" in said, said)
+        np.savez(self.work / "two.npz", x=np.zeros((3, 2)), y=np.zeros(4), x_test=np.zeros(7))
+        said = run(self.stowage, "plan", self.work / "lenet.onnx", f"--data-on-device={self.work / 'two.npz'}", code=1)
+        check("found x has 3, y has 4; give the number of samples" in said, said)
         self.compile("few", "lenet", ADAM, f"--data-on-device={ROWS - 1}")
         said = self.train("few", "lenet", "--epochs=1", code=1)
         check(f"expected at most {ROWS - 1} samples" in said and f"--data-on-device={ROWS}" in said, said)
