@@ -57,11 +57,17 @@ std::string noteOf(const BatchesWeighed &weighed, const StepAnswer &answer) {
 } // namespace
 
 std::string noteOf(const LeftWide &left, const CompileOptions &options) {
-  if (!left.isAny())
+  const bool takesMore = !left.isAny() && left.narrowBytes > left.wideBytes;
+  if (!left.isAny() && !takesMore)
     return "";
   const bool waits = options.precision == Precision::F16 && options.lossScale != "delayed";
   const std::string flag =
       options.precision == Precision::BF16 ? "--precision=bf16: " : "--precision=fp16: ";
+  if (takesMore)
+    return absl::StrCat(
+        flag, "16 bits", waits ? ", whose updates wait with --loss-scale=dynamic," : "", " take ",
+        formatBytesExact(left.narrowBytes), ", f32 ", formatBytesExact(left.wideBytes),
+        "; they are taken, since a step is faster in them on this device");
   const std::string what = left.all ? "everything is stored and computed"
                                     : absl::StrCat(llvm::join(left.nodes, ", "),
                                                    left.nodes.size() == 1 ? " runs" : " run");

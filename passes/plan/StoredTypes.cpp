@@ -5,6 +5,9 @@
 //        |   | the nodes that run where it is larger, in f32
 //        +---+ a few times, then all of it
 //
+// Where the device multiplies faster in 16 bits, as GPUs do, a step that is faster in them does not go back: who asks for 16 bits there asks
+// for that too.
+//
 // The choice depends on the step alone: what is rounded to 16 bits, and with it every bit of the result, no budget changes, nor
 // what is computed again. What may make 16 bits the larger one: calls that convert what they cannot cut into pieces, casts of
 // weights, engines with more scratch, gradients that wait for a verdict.
@@ -21,6 +24,15 @@ namespace {
 constexpr int kMostRounds = 4;
 
 Bytes arenaWithAllKept(ModelStep &step) { return step.planner().keepAll().arenaBytes; }
+
+/// Whether the device multiplies faster in 16 bits, and the step in them is faster by a data sheet, its casts included.
+bool isFaster(ModelStep &narrow, ModelStep &wide) {
+  const std::map<DType, double> &peaks = narrow.costs.flopsPerSecond;
+  const auto peak =
+      peaks.find(narrow.variant.precision == Precision::BF16 ? DType::BF16 : DType::F16);
+  return peak != peaks.end() && peak->second > peaks.at(DType::F32) &&
+         narrow.planner().keepAll().time < wide.planner().keepAll().time;
+}
 
 /// The nodes of commands at which more than `limit` bytes are in use; where gaps between buffers are what is too
 /// much, those of the peak.
@@ -72,13 +84,14 @@ std::shared_ptr<ModelStep> Steps::withStoredTypes(const StepVariant &asked) {
   LeftWide left;
   for (int round = 0; round <= kMostRounds; ++round) {
     std::shared_ptr<ModelStep> narrow = exactly(variant);
-    if (!wide || arenaWithAllKept(*narrow) <= arenaWithAllKept(*wide)) {
+    const bool isLarger = wide && arenaWithAllKept(*narrow) > arenaWithAllKept(*wide);
+    if (isLarger && round == 0)
+      left = {false, {}, arenaWithAllKept(*narrow), arenaWithAllKept(*wide)};
+    if (!isLarger || isFaster(*narrow, *wide)) {
       left.nodes = variant.wideNodes;
       narrow->leftWide = std::move(left);
       return narrow;
     }
-    if (round == 0)
-      left = {false, {}, arenaWithAllKept(*narrow), arenaWithAllKept(*wide)};
     if (!leaveInF32(variant, nodesAbove(narrow->planner(), arenaWithAllKept(*wide))))
       break;
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Mixed precision takes no more memory than f32 with everything kept: every model of models/, plain and under budgets.
+"""Mixed precision takes no more memory than f32 with everything kept, or on a GPU less time: every model of models/, plain and under budgets.
 
   mixed_memory.py --stowage=build/release/bin/stowage --work=DIR [--whole] [--target=cuda:h100] [--table=FILE] [MODEL...]
 
@@ -50,6 +50,9 @@ SUITE = {
     "char_llama": ("--batch 8", f"{TOKENS} --input=tokens"), "seq2seq": ("--batch 2 --length 4", SENTENCES), "seq2seq_cells": ("--batch 2 --length 4", SENTENCES),
     "digit_seq2seq": ("--batch 8", SENTENCES), "digit_seq2seq_cells": ("--batch 8", SENTENCES),
 }  # fmt: skip
+FASTER = "a step is faster in them on this device"
+# Weights in 16 bits beside those in f32 outweigh what a layer's activations save, and products take most of the time.
+ON_GPU = {"gpt2_long": ("gpt2 --batch 4 --length 1024 --layers 1", TOKENS)}
 DAY = ("mlp_block", "char_gpt", "unet_small")
 PRECISIONS = {"bf16": "--precision=bf16", "fp16": "--precision=fp16", "fp16, delayed": "--precision=fp16 --loss-scale=delayed"}
 
@@ -72,10 +75,11 @@ class Planner:
     """`stowage` asked about one model."""
 
     def __init__(self, stowage: Path, name: str, target: str, work: Path) -> None:
-        build, self.flags = SUITE[name]
+        build, self.flags = ON_GPU[name] if name in ON_GPU else (f"{name} {SUITE[name][0]}", SUITE[name][1])
         self.stowage, self.target, self.model = stowage, target, work / f"{name}.onnx"
-        self.batch = int(build.split()[1])
-        build_model(name, self.model, "--weights", "none", *build.split())
+        kind, *words = build.split()
+        self.batch = int(words[1])
+        build_model(kind, self.model, "--weights", "none", *words)
 
     def run(self, command: str, *flags: str) -> subprocess.CompletedProcess[str]:
         words = [self.stowage, command, self.model, "--threads=1", f"--target={self.target}", *self.flags.split()]
@@ -132,8 +136,12 @@ def compare(planner: Planner, name: str, whole: bool) -> list[tuple[str, ...]]:
         found = {flag: planner.plan(precision, flag) for flag in limits}
         for flag, outcome in found.items():
             check(outcome.arena > 0 or planner.names_both(outcome), f"{name} {title} {flag}: refused without f32's figure: {outcome.notes}")
-            check(outcome.arena <= limits[flag], f"{name} {title} {flag}: {outcome.arena} bytes, in f32 {limits[flag]}")
+            isFaster = planner.target != "host" and FASTER in " ".join(outcome.notes) and outcome.seconds < kept.seconds * 1.02
+            isWithin = outcome.arena <= limits[flag] or (isFaster and "budget" not in flag)
+            check(isWithin, f"{name} {title} {flag}: {outcome.arena} bytes, {outcome.seconds} s, in f32 {limits[flag]}, {kept.seconds} s: {outcome.notes}")
             check(outcome.wide == found[""].wide, f"{name} {title} {flag}: {outcome.wide or 'nothing in f32'}, without a flag {found[''].wide or 'nothing'}")
+        is_faster = any(FASTER in note for note in found[""].notes)
+        check(name not in ON_GPU or is_faster, f"{name} {title}: expected 16 bits for their speed, found {found[''].notes}")
         points = planner.frontier(precision) if whole or found[""].wide else []
         for budget in [budget for budget in budgets if points and found[f"--memory-budget={budget}"].arena > 0]:
             check(any(int(point["arena_bytes"]) <= budget for point in points), f"{name} {title}: no point of the frontier is within {budget} bytes")
@@ -141,7 +149,8 @@ def compare(planner: Planner, name: str, whole: bool) -> list[tuple[str, ...]]:
             seconds = planner.plan(precision, f"--memory-budget={point['budget_bytes']}").seconds
             check(int(point["time_ns"]) * 1e-9 <= seconds * 1.001, f"{name} {title}: {seconds} s within {point['budget_bytes']} bytes, the frontier has {point}")
         room = f"--memory-budget={kept.arena} --limit=8"
-        check(planner.largest(precision, room) >= min(planner.batch, 8), f"{name} {title} {room}: the batch does not fit that does in f32")
+        if not is_faster:
+            check(planner.largest(precision, room) >= min(planner.batch, 8), f"{name} {title} {room}: the batch does not fit that does in f32")
         least = list(found.values())[-1]
         ratio = found["--recompute=none"].arena / kept.arena
         part = f"{least.arena / budgets[-1]:.3f}" if least.arena else "does not fit"
@@ -169,7 +178,7 @@ def main() -> None:
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     rows = []
-    for name in args.models or (SUITE if args.whole else DAY):
+    for name in args.models or ([*SUITE, *(ON_GPU if args.target != "host" else ())] if args.whole else DAY):
         rows += compare(Planner(args.stowage, name, args.target, args.work), name, args.whole)
     if not args.models and args.target == "host":  # one image that no call can cut into pieces, or with AVX-512 a product's scratch
         check(any(row[-1] for row in rows), "nothing runs in f32: what does this test show?")
