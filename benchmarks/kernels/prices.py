@@ -17,8 +17,8 @@ from pathlib import Path
 from products import Ours
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = {"f32": ["brgconv_1x1:avx512_core", "brgconv:avx512_core", "jit_1x1:avx512_core", "jit:avx512_core", "jit_1x1:avx2", "jit:avx2", "x64:gemm:jit"],
-         "bf16": ["brgconv_1x1:avx512_core_bf16", "brgconv:avx512_core_bf16", "jit_bf16_1x1:avx512_core_bf16", "jit_bf16:avx512_core_bf16", "x64:gemm:jit"]}  # fmt: skip
+NAMES = {"f32": ["brgconv_1x1:avx512_core", "brgconv:avx512_core", "jit_1x1:avx512_core", "jit:avx512_core", "jit_1x1:avx2", "jit:avx2"],
+         "bf16": ["brgconv_1x1:avx512_core_bf16", "brgconv:avx512_core_bf16", "jit_bf16_1x1:avx512_core_bf16", "jit_bf16:avx512_core_bf16"]}  # fmt: skip
 KINDS = {"y": "Forward", "dx": "GradInput", "dw": "GradWeight"}
 
 # (window, stride): pairs of channels, sizes of images; those of ResNets, MobileNets, EfficientNets, ConvNeXts, ViTs and U-Nets
@@ -50,16 +50,25 @@ def calls():
                         yield call
 
 
+def places(window, stride, size):
+    return (size + window // 2 * 2 - window) // stride + 1
+
+
 def operations(call):
     images, inputs, outputs, window, stride, size, groups = call
-    places = (size + window // 2 * 2 - window) // stride + 1
-    return 2 * images * outputs * places**2 * inputs / groups * window**2
+    return 2 * images * outputs * places(window, stride, size) ** 2 * inputs / groups * window**2
 
 
 def rates(benches, dtype, result, call, turns):
-    """The implementations that take the call, by falling GFLOP/s. Each has a process of its own, so that they take turns."""
-    line, found = " ".join(map(str, ["convolution", dtype, result, *call])), {}
-    taking = [name for name, bench in benches.items() if bench.ask(f"{line} {name}")[0] == name]
+    """The implementations that take the call, with no more scratch than an eighth of images and results, by falling GFLOP/s. Each has a process of its
+    own, so that they take turns. Those that take memory from the heap are none of them."""
+    line, found, taking = " ".join(map(str, ["convolution", dtype, result, *call])), {}, []
+    images, inputs, outputs, window, stride, size, _ = call
+    room = (2 if dtype == "bf16" else 4) * images * (inputs * size**2 + outputs * places(window, stride, size) ** 2) / 8
+    for name, bench in benches.items():
+        answer, scratch = bench.ask(f"{line} {name}")
+        if answer == name and int(scratch) <= room:
+            taking.append(name)
     times = max(1, round(3e8 / operations(call)))
     for _ in range(turns):
         for name in taking:

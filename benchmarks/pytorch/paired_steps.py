@@ -8,6 +8,7 @@ Each round times some steps of Stowage and of each peer; the order turns with ev
 of wall time per step, their ratio, and the ratio of processor time, which is steadier beside other load. Both sides have
 the same number of threads. Models and batches are tests/zoo/models.py's, the optimizer is SGD with momentum; a step is
 forward, cross-entropy, backward and update on a batch in memory, which Stowage's side copies into its arena each time.
+With --precision=bf16 peers run forward and loss in torch.autocast.
 """
 
 import argparse
@@ -32,7 +33,7 @@ PEERS = ("eager", "channels-last", "compile")
 RATE, MOMENTUM = 1e-3, 0.9
 
 
-def peer_step(case: Any, mode: str) -> Callable[[], Any]:
+def peer_step(case: Any, mode: str, precision: str) -> Callable[[], Any]:
     """One training step of PyTorch on the case's batch."""
     module = case.module
     inputs = list(case.inputs.values())
@@ -44,7 +45,8 @@ def peer_step(case: Any, mode: str) -> Callable[[], Any]:
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(forward(*inputs).movedim(case.class_axis, 1), case.target)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            loss = F.cross_entropy(forward(*inputs).movedim(case.class_axis, 1), case.target)
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -52,9 +54,10 @@ def peer_step(case: Any, mode: str) -> Callable[[], Any]:
     return step
 
 
-def our_step(case: Any, binary: Any, threads: int) -> Callable[[], Any]:
+def our_step(case: Any, args: argparse.Namespace) -> Callable[[], Any]:
+    options = {"precision": "bf16"} if args.precision == "bf16" else {}
     step = stowage.compile(case.module, tuple(case.inputs.values()), loss=f"cross-entropy:class-axis={case.class_axis}",
-                           optimizer=f"sgd:lr={RATE},momentum={MOMENTUM}", threads=threads, binary=binary)  # fmt: skip
+                           optimizer=f"sgd:lr={RATE},momentum={MOMENTUM}", threads=args.threads, binary=args.stowage, **options)  # fmt: skip
     return lambda: step(*case.inputs.values(), case.target)
 
 
@@ -78,9 +81,9 @@ def fresh_case(name: str) -> Any:
 def compare(name: str, args: argparse.Namespace) -> None:
     case = fresh_case(name)
     batch = "x".join(map(str, next(iter(case.inputs.values())).shape))
-    steps = {"Stowage": our_step(case, args.stowage, args.threads)}
+    steps = {"Stowage": our_step(case, args)}
     for mode in args.peers.split(","):
-        steps[mode] = peer_step(fresh_case(name), mode)
+        steps[mode] = peer_step(fresh_case(name), mode, args.precision)
     for step in steps.values():
         step(), step()
     wall: "dict[str, list[float]]" = {side: [] for side in steps}
@@ -102,6 +105,7 @@ def main() -> None:
     parser.add_argument("--models", default=DEFAULT_MODELS, help="names of the zoo, with commas between")
     parser.add_argument("--peers", default="eager", help=f"of {', '.join(PEERS)}; default: eager")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="per side and round, at least one step")
     parser.add_argument("--stowage", default=None, help="the compiler; default: as python/stowage finds it")
@@ -114,7 +118,7 @@ def main() -> None:
         if peer not in PEERS:
             parser.error(f"no peer named '{peer}'; known are {', '.join(PEERS)}")
     torch.set_num_threads(args.threads)
-    print(f"PyTorch {torch.__version__}, {args.threads} thread(s), SGD with momentum, {args.rounds} rounds\n")
+    print(f"PyTorch {torch.__version__}, {args.threads} thread(s), {args.precision}, SGD with momentum, {args.rounds} rounds\n")
     print("| model | batch | peer | ours, ms | PyTorch, ms | wall ratio | processor ratio |\n|---|---|---|---:|---:|---:|---:|")
     for name in args.models.split(","):
         compare(name, args)

@@ -4,6 +4,7 @@
 #include "runtime/host/Primitive.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -50,18 +51,15 @@ static std::optional<PricedCall> pricedCall(ConvolutionKind kind, const Desc &sr
                     window.size() == 5 ? window[0] : 1};
 }
 
-/// An implementation is taken in place of the library's choice where it is faster by more than one measurement differs from the next, or
-/// as fast where the other one sums in an order that depends on the number of threads; and where it takes no more scratch beyond that
-/// one's than a part of its images' bytes.
-static constexpr double faster = 1.08, asFast = 0.97;
-static constexpr size_t imagesByScratch = 8;
-
-/// The library (2.6) chooses the blocks of this code by the number of threads, and sums in their order.
-static bool sumsByThreads(std::string_view implementation) {
-  return implementation.starts_with("brgconv");
+/// What an implementation is worth. The library (2.6) chooses the blocks of brgconv by the number of threads and sums in their order:
+/// others that are as fast are taken first.
+static double worthOf(const Rate &rate) {
+  constexpr double sumsByThreads = 0.97;
+  return rate.gigaflops * (rate.implementation.starts_with("brgconv") ? sumsByThreads : 1);
 }
 
-/// Of the implementations from `first` on that work in the caller's scratch and are not refused the fastest, by the prices.
+/// Of the implementations from `first` on that are not refused and work in the caller's scratch the one that is worth most, by the prices.
+/// It is the same one for the layouts that it asks for as for free ones.
 template <typename Descriptor>
 static Descriptor fastest(
     const Descriptor &first, const std::optional<PricedCall> &call,
@@ -78,25 +76,12 @@ static Descriptor fastest(
   };
   if (const char *wanted = ImplementationScope::wanted(call->kind))
     return named(wanted).value_or(usual);
-  const std::string_view usualName = usual.impl_info_str();
-  const std::vector<Rate> rates = ratesOf(*call);
-  const auto own = std::ranges::find(rates, usualName, &Rate::implementation);
-  if (own == rates.end())
-    return usual;
-  const auto read =
-      static_cast<size_t>(call->images * call->inputs * call->size * call->size) * sizeof(float);
-  const size_t room = usual.scratchpad_desc().get_size() + read / imagesByScratch;
-  for (const Rate &rate : rates) {
-    if (rate.gigaflops < (sumsByThreads(usualName) ? asFast : faster) * own->gigaflops)
-      break;
-    if (&rate == &*own)
-      continue;
+  std::vector<Rate> rates = ratesOf(*call);
+  std::ranges::stable_sort(rates, std::greater(), worthOf);
+  for (const Rate &rate : rates)
     if (std::optional<Descriptor> found = named(rate.implementation);
-        found && !isRefused(found->impl_info_str()) &&
-        (!usesHeap(found->impl_info_str()) || usesHeap(usual.impl_info_str())) &&
-        found->scratchpad_desc().get_size() <= room)
+        found && !isRefused(found->impl_info_str()))
       return *found;
-  }
   return usual;
 }
 

@@ -22,7 +22,6 @@ enum Implementation : uint8_t {
   Jit1x1Avx512Core,
   JitBf16Avx512CoreBf16,
   JitBf161x1Avx512CoreBf16,
-  X64GemmJit,
 };
 
 constexpr std::string_view names[] = {"brgconv:avx512_core",
@@ -34,8 +33,7 @@ constexpr std::string_view names[] = {"brgconv:avx512_core",
                                       "jit_1x1:avx2",
                                       "jit_1x1:avx512_core",
                                       "jit_bf16:avx512_core_bf16",
-                                      "jit_bf16_1x1:avx512_core_bf16",
-                                      "x64:gemm:jit"};
+                                      "jit_bf16_1x1:avx512_core_bf16"};
 
 /// As a table has it, without addresses, which every process would have to write when it starts.
 struct StoredRate {
@@ -55,7 +53,7 @@ struct StoredCall {
 
 struct PricedRow {
   StoredCall call;
-  StoredRate rates[7];
+  StoredRate rates[6];
 };
 
 constexpr auto Forward = ConvolutionKind::Forward, GradInput = ConvolutionKind::GradInput,
