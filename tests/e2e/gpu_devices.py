@@ -5,6 +5,7 @@
 
   - two and three ranks follow the losses of as many batches on one GPU (--accumulate), and of as many ranks on processors; the stand-in adds up in
     the order of the ranks;
+  - so do two with two batches each, of four on one;
   - the optimizer's state in shards changes no bit, in parts that are equal and in parts that are not;
   - every rank runs the same collectives, on memory that NCCL knows, in one captured graph a step;
   - ranks that no MPI connects, as torchrun starts them, end with the same bits;
@@ -82,6 +83,23 @@ def compare(runs: Runs, name: str, model: Path, data: Path, ranks: int, batch: i
     check(registered == [False] * count + [True] * count, f"{name}: {calls[0]}")
     check(count >= reductions["count"] + reductions["gathers"], f"{name}: {count} collectives, planned {reductions}")
     print(f"{name}: {ranks} ranks, {STEPS} steps, {count} collectives a step: shards change no bit; losses {many[0]:.6f} ... {many[-1]:.6f}")
+
+
+def compare_parts(runs: Runs, name: str, model: Path, data: Path, batch: int, *flags: object) -> None:
+    """Two batches on each of two GPUs beside four on one."""
+    gpu, many = "--target=cuda:h100", [f"--batch={2 * batch}", "--accumulate=2", "--devices=2"]
+    runs.compile(f"{name}_one", model, f"--batch={4 * batch}", "--accumulate=4", gpu, *flags)
+    runs.compile(f"{name}_many", model, gpu, *many, *flags)
+    runs.compile(f"{name}_shards", model, gpu, "--shard-state=optimizer", *many, *flags)
+    for kind, batches in (("one", 4), ("many", 2), ("shards", 2)):
+        found = plan_of(runs.work / f"{name}_{kind}", "plan", "--format=json").get("batches_per_step", 1)
+        check(found == batches, f"{name}_{kind}: a step of {found} batches")
+    one, _ = runs.train(1, f"{name}_one", data)
+    many, weights = runs.train(2, f"{name}_many", data)
+    shards, shard_weights = runs.train(2, f"{name}_shards", data)
+    check(are_close(many, one), f"{name}: {many} of two GPUs, {one} of one")
+    check(many == shards and weights == shard_weights, f"{name}: shards change {[key for key in weights if weights[key] != shard_weights[key]]}")
+    print(f"{name}: 2 ranks with 2 batches each: losses {many[0]:.6f} ... {many[-1]:.6f}")
 
 
 def check_failures(runs: Runs, data: Path) -> None:
@@ -182,6 +200,7 @@ def main() -> None:
         x_test=rng.standard_normal((40, 64), dtype=np.float32), y_test=rng.integers(0, 2, 40))  # fmt: skip
     compare(runs, "mlp", mlp, data, 2, 16, "--optimizer=adamw:lr=1e-2")
     compare(runs, "mlp3", mlp, data, 3, 8, "--optimizer=adamw:lr=1e-2")
+    compare_parts(runs, "mlp_parts", mlp, data, 64, "--optimizer=adamw:lr=1e-2")
     check_stated(runs, mlp)
     check_failures(runs, data)
     check_without_mpi(runs, data)
