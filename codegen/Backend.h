@@ -86,6 +86,9 @@ public:
   /// True where the device copies a next batch beside the commands of a step that still runs.
   virtual bool copiesBesideCommands() const { return false; }
 
+  /// True where a result's last bits may depend on the number of threads.
+  virtual bool sumsDependOnThreads() const { return false; }
+
   /// The processor that kernels are measured on, by its maker's or LLVM's name.
   virtual std::string processor() const = 0;
 

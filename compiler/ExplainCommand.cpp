@@ -1,5 +1,6 @@
 // `stowage explain`: questions to a plan, answered in words.
 #include "compiler/Commands.h"
+#include "compiler/Pipeline.h"
 #include "compiler/PlanFile.h"
 #include "compiler/PlanSource.h"
 #include "runtime/base/Error.h"
@@ -36,7 +37,7 @@ std::optional<Remedy> halfTheThreads(const std::string &path, const CompileOptio
     return std::nullopt;
   return Remedy{
       gain, absl::StrCat("half the threads: --threads=", options.threads, " instead of ", threads),
-      Changes::LastBits};
+      chooseBackend(options)->sumsDependOnThreads() ? Changes::LastBits : Changes::Nothing};
 }
 
 std::string otherWays(const Plan &plan, std::optional<Remedy> fewerThreads = std::nullopt) {

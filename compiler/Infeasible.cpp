@@ -154,7 +154,8 @@ std::optional<Remedy> fewerThreads(const StepChoice &smallest, const Plan &plan,
   std::optional<Remedy> remedy;
   CompileOptions fewer = options;
   for (fewer.threads /= 2; fewer.threads > 0; fewer.threads /= 2) {
-    auto needs = chooseBackend(fewer)->target().query(call, fixed);
+    const std::unique_ptr<Backend> backend = chooseBackend(fewer);
+    auto needs = backend->target().query(call, fixed);
     if (failed(needs) || needs->workspaceBytes >= scratch)
       break;
     const Bytes gain = scratch - needs->workspaceBytes;
@@ -162,7 +163,7 @@ std::optional<Remedy> fewerThreads(const StepChoice &smallest, const Plan &plan,
               absl::StrCat("fewer threads: --threads=", fewer.threads, " instead of ",
                            options.threads,
                            " (scratch at the peak alone; the rest is planned anew)"),
-              Changes::LastBits};
+              backend->sumsDependOnThreads() ? Changes::LastBits : Changes::Nothing};
     if (plan.arenaBytes - gain <= budget)
       break;
   }

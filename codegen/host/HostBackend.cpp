@@ -70,6 +70,9 @@ public:
 
   std::optional<Bytes> availableMemory() const override { return host::availableMemory(); }
 
+  /// Sums are cut by the operands' sizes (runtime/host/Parts.h), but for some of the library's code for AVX-512, in bf16 most.
+  bool sumsDependOnThreads() const override { return used >= InstructionSet::Avx512; }
+
   std::string note() const override {
     const std::string products = answers.note();
     return "computes with " + describe(used) + ", on every processor that has it" +

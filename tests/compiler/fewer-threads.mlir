@@ -8,7 +8,7 @@
 // REFUSED: STOW1001
 // REFUSED: workspace: conv2d
 // REFUSED: fewer threads: --threads={{[123]}} instead of 8
-// REFUSED-NEXT: gains {{.*}} changes results? in the last bits
+// REFUSED-NEXT: gains {{.*}} changes results? no
 // EXPLAIN: other ways to less
 // EXPLAIN: 1. half the threads: --threads=4 instead of 8
 // EXPLAIN-NEXT: gains 140.00 KiB
