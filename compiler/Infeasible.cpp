@@ -308,7 +308,7 @@ std::optional<Remedy> stateInSlowMemory(const Plan &plan, const SlowWords &words
   for (const GraphPlan &graph : plan.graphs)
     for (const PlannedBuffer &buffer : graph.buffers) {
       const bool mayTravel =
-          buffer.layout.empty() && buffer.size >= kSlowAlignment &&
+          buffer.size >= kSlowAlignment &&
           (buffer.kind == BufferKind::Frozen || buffer.kind == BufferKind::Parameter ||
            (buffer.kind == BufferKind::Optimizer && buffer.dtype == DType::F32));
       if (!mayTravel || !known.insert(buffer.name).second)

@@ -61,7 +61,7 @@ BudgetOptions withRefusedPath(BudgetOptions planning, const CompileOptions &opti
 Bytes outsideOfCopies(ModuleOp placed, const CompileOptions &options) {
   if (options.offload.isOfHost())
     return 0; // copies of a GPU take no memory of it
-  Bytes bytes = 0, stateBytes = 0;
+  Bytes bytes = 0, stateBytes = 0, scatteredBytes = 0;
   int64_t copies = 0;
   llvm::StringSet<> states; // by name: of several graphs
   placed.walk([&](CopyOutOp out) {
@@ -74,11 +74,14 @@ Bytes outsideOfCopies(ModuleOp placed, const CompileOptions &options) {
     for (BlockArgument argument : graph.getArguments())
       if (RankedTensorType type = slowStateOf(argument)) {
         auto name = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
-        if (states.insert(name.getValue()).second)
-          stateBytes += storedBytesOf(type);
+        if (!states.insert(name.getValue()).second)
+          continue;
+        stateBytes += storedBytesOf(type);
+        if (!layoutOf(type).isRowMajor() && storedBytesOf(type) > kSlowPieceBytes)
+          scatteredBytes = std::max(scatteredBytes, storedBytesOf(type));
       }
   return copies + states.size() > 0 && !options.outside
-             ? host::slowMemoryBytes(bytes, copies, stateBytes, states.size())
+             ? host::slowMemoryBytes(bytes, copies, stateBytes, states.size(), scatteredBytes)
              : 0;
 }
 

@@ -318,11 +318,11 @@ void addDeviceNote(ModuleOp module, const Backend &backend) {
 
 /// Why nothing of the state that --offload-state names travels.
 std::string whyNothingTravels(const std::string &kinds) {
-  const std::string optimizer = "of the optimizer's state no tensor is in f32, row-major, of 4096 "
-                                "bytes or more, and updated by one op",
-                    parameters = "no trained weight is row-major, of 4096 bytes or more, and "
-                                 "updated by one op",
-                    frozen = "no frozen weight is row-major and of 4096 bytes or more";
+  const std::string optimizer = "of the optimizer's state no tensor is in f32, of 4096 bytes or "
+                                "more, and updated by one op",
+                    parameters =
+                        "no trained weight has 4096 bytes or more and is updated by one op",
+                    frozen = "no frozen weight has 4096 bytes or more";
   return "--offload-state: nothing travels: " +
          (kinds == "optimizer"    ? optimizer
           : kinds == "parameters" ? parameters

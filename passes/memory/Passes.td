@@ -6,7 +6,7 @@ include "mlir/Pass/PassBase.td"
 def SendStatesPass : Pass<"stow-send-states", "::mlir::ModuleOp"> {
   let summary = "Let the optimizer's state and weights lie in slow memory";
   let description = [{
-    What: of the row-major `optimizer` arguments of a block or more that one op alone reads and updates, of the row-major `frozen` arguments of
+    What: of the `optimizer` arguments of a block or more that one op alone reads and updates, of the `frozen` arguments of
     a block or more, and of such `parameter` arguments that one op updates in place behind all other readers, whichever `kinds` names, the largest
     first, parameters last, those that make up `percent` of the bytes of all become tokens with `stow.slow_state`, the type that they had, in all
     graphs. For an update a copy in right before the op brings the state, and a copy out right behind it sends its new value, whose token is returned;

@@ -72,8 +72,7 @@ bool isInPlace(const Use &use) {
 }
 
 bool mayLieInSlowMemory(BlockArgument argument) {
-  return layoutOf(argument.getType()).isRowMajor() &&
-         storedBytesOf(argument.getType()) >= kSlowAlignment;
+  return storedBytesOf(argument.getType()) >= kSlowAlignment;
 }
 
 bool isReturned(Value value) {

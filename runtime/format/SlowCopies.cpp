@@ -182,10 +182,9 @@ std::vector<SlowState> slowStateOf(const Program &program) {
     const Bytes bytes = storedBytes(place.layout, place.shape, place.dtype);
     if (place.offset < begin || bytes == 0)
       continue;
-    const SlowState state = {name, i, place.offset - begin, bytes};
+    const bool isScattered = !place.layout.isRowMajor() && bytes > kSlowPieceBytes;
+    const SlowState state = {name, i, place.offset - begin, bytes, isScattered ? bytes : 0};
     const std::string title = concat("state '", name, "' in slow memory: ");
-    if (!place.layout.isRowMajor())
-      throw Error::badInput(title + "expected a row-major tensor");
     if (state.slowOffset % kSlowAlignment != 0)
       throw Error::badInput(concat(title, "expected a multiple of ", kSlowAlignment,
                                    " from the begin of slow memory, found ", state.slowOffset));

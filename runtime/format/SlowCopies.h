@@ -30,11 +30,13 @@ struct SlowState {
   std::string name;
   size_t number = 0; ///< in Program::state
   Bytes slowOffset = 0, bytes = 0;
+  Bytes scatteredBytes =
+      0; ///< all of them where it is not row-major, and more than is transferred at once
   Bytes slowEnd() const { return slowOffset + alignUp(bytes, kSlowAlignment); }
 };
 
-/// By their places; none where there is no slow memory. Throws Error(BadInput) naming one that leaves the slow memory, meets another, or is neither row-major nor
-/// whole blocks away from its begin.
+/// By their places; none where there is no slow memory. Throws Error(BadInput) naming one that leaves the slow memory, meets another, or is not whole blocks away
+/// from its begin.
 std::vector<SlowState> slowStateOf(const Program &program);
 
 struct SlowCopy {

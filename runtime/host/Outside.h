@@ -14,10 +14,11 @@ inline constexpr Bytes kBytesPerCall = Bytes{32} << 10;
 
 /// Of a program whose buffers travel: what the lanes' threads copy through, and a checksum of 8 bytes for each
 /// piece of kPieceBytes that lies in the file at a time, taken as all of it for every copy out. State that lies there
-/// has checksums of its own, and a piece of memory through which the host reads and writes it.
+/// has checksums of its own, and a piece of memory through which the host reads and writes it; where its rows are scattered over pieces,
+/// all of it, `scatteredBytes` of the largest.
 inline Bytes slowMemoryBytes(Bytes bytesOut, int64_t copiesOut, Bytes stateBytes = 0,
-                             int64_t states = 0) {
-  return slow::kLaneBytes + 8 * (bytesOut / slow::kPieceBytes + copiesOut) +
+                             int64_t states = 0, Bytes scatteredBytes = 0) {
+  return slow::kLaneBytes + 8 * (bytesOut / slow::kPieceBytes + copiesOut) + scatteredBytes +
          (states > 0 ? slow::kPieceBytes + 8 * (stateBytes / slow::kPieceBytes + states) : 0);
 }
 

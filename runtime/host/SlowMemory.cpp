@@ -61,10 +61,12 @@ SlowTraffic SlowMemory::traffic() const {
 }
 
 Bytes SlowMemory::outsideBytes() const {
-  Bytes bytes = 0;
-  for (const SlowState &known : state)
+  Bytes bytes = 0, scattered = 0;
+  for (const SlowState &known : state) {
     bytes += known.bytes;
-  return slowMemoryBytes(bytesOut, copiesOut, bytes, static_cast<int64_t>(state.size()));
+    scattered = std::max(scattered, known.scatteredBytes);
+  }
+  return slowMemoryBytes(bytesOut, copiesOut, bytes, static_cast<int64_t>(state.size()), scattered);
 }
 
 SlowMemory::Piece SlowMemory::pieceAt(Bytes offset, Bytes bytes) const {

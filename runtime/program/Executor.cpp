@@ -65,7 +65,7 @@ Bytes stagingBytes(const Program &program) {
     largest = std::max(largest, storedBytes(place.layout, place.shape, place.dtype));
   };
   for (const StateTensor &state : program.state)
-    if (!state.place.layout.isRowMajor())
+    if (!state.place.layout.isRowMajor() && state.place.offset < program.plan.arenaBytes)
       include(state.place);
   for (const GraphProgram &graph : program.graphs) {
     Bytes inputs = 0;
@@ -78,6 +78,11 @@ Bytes stagingBytes(const Program &program) {
         include(output.place);
   }
   return std::min(largest, program.plan.arenaBytes);
+}
+
+/// Whether a tensor takes several transfers: in slow memory, where a transfer is a piece.
+bool isInPieces(const Device &device, const Operand &place) {
+  return storedBytes(place.layout, place.shape, place.dtype) > device.transferBytes(place.offset);
 }
 
 /// Calls visit(part, first) for parts of `place` that cover it in order and can be transferred:
@@ -319,8 +324,13 @@ struct Executor::Impl {
     StoredTensor tensor(place);
     if (tensor.isRowMajor())
       return device->download(rowMajor, place.offset, tensor.storedBytes());
-    tensor.load(device->download(place.offset, tensor.storedBytes()), 0, tensor.elementCount(),
-                rowMajor);
+    std::vector<char> whole;
+    if (isInPieces(*device, place)) {
+      whole.resize(static_cast<size_t>(tensor.storedBytes()));
+      device->download(whole.data(), place.offset, tensor.storedBytes());
+    }
+    tensor.load(whole.empty() ? device->download(place.offset, tensor.storedBytes()) : whole.data(),
+                0, tensor.elementCount(), rowMajor);
   }
 
   void run(size_t graph, Profile *profile) {
@@ -378,19 +388,24 @@ void Executor::readTensor(const Operand &place, void *rowMajor) const {
 }
 
 TensorUpload::TensorUpload(Device &device, const Operand &place)
-    : device(device), tensor(place),
-      stored(device.beginUpload(place.offset, tensor.storedBytes())) {
+    : device(device), tensor(place), offset(place.offset),
+      whole(isInPieces(device, place) ? std::vector<char>(static_cast<size_t>(tensor.storedBytes()))
+                                      : std::vector<char>()),
+      stored(whole.empty() ? device.beginUpload(offset, tensor.storedBytes()) : whole.data()) {
   if (tensor.hasPadding())
     tensor.clear(stored);
 }
 
 TensorUpload::~TensorUpload() {
-  if (stored)
+  if (stored && whole.empty())
     device.cancelUpload();
 }
 
 void TensorUpload::finish() {
-  device.endUpload();
+  if (whole.empty())
+    device.endUpload();
+  else
+    device.upload(offset, whole.data(), tensor.storedBytes());
   stored = nullptr;
 }
 

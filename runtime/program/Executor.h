@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace stow {
 
@@ -104,7 +105,9 @@ public:
 private:
   Device &device;
   StoredTensor tensor;
-  char *stored; ///< null when done
+  const Bytes offset;
+  std::vector<char> whole; ///< what is transferred in pieces, each of which has parts of many rows
+  char *stored;            ///< null when done
 };
 
 } // namespace stow

@@ -108,6 +108,9 @@ def check_state(name: str, args: argparse.Namespace) -> None:
         return load(saved)
 
     expected = trained(plain)
+    if name == "digits_cnn":
+        buffers = json.loads(run(away, "plan", "--format=json"))["buffers"]
+        check(any(buffer["kind"] == "fetched_optimizer" and buffer.get("layout") for buffer in buffers), "no state of a convolution travels")
     for how in ((), ("--poison",), ("--check=early-copies",), ("--check=late-copies", "--poison")):
         found = trained(away, *how)
         check(found.keys() == expected.keys() and all(np.array_equal(found[key], expected[key]) for key in expected), f"{name}: other bits with {how}")

@@ -171,8 +171,6 @@ TEST(SlowCopiesTest, RefusesStateThatHasNoPlace) {
   EXPECT_EQ(
       refused([](Program &p) { p.slowBytes = 8192; }),
       "state 'm' in slow memory: its bytes [4096, 12288) leave the slow memory of 8192 bytes");
-  EXPECT_EQ(refused([](Program &p) { p.state[1].place.layout = parseLayout("0;0:4"); }),
-            "state 'm' in slow memory: expected a row-major tensor");
   EXPECT_EQ(refused([](Program &p) { p.state[0].place = {4096 + 8192, DType::F32, {25}, {}}; }),
             "state 'w' in slow memory: it begins at 8192, inside 'm'");
 }

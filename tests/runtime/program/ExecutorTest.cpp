@@ -2,8 +2,11 @@
 #include "runtime/program/Executor.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/format/SlowCopies.h"
 #include "runtime/host/Library.h"
+#include "runtime/host/Outside.h"
 #include "tests/runtime/base/CountAllocations.h"
+#include "tests/runtime/slow/DiskFolder.h"
 
 #include <gmock/gmock.h>
 
@@ -281,6 +284,46 @@ TEST(Executor, InitialStateIgnoresLayouts) {
   renamed.initializeState(3);
   renamed.readTensor(program.state[1].place, b.data());
   EXPECT_NE(a, b);
+}
+
+// Tests that state in slow memory whose rows are scattered over several of its pieces is initialized, written and read as in the arena.
+TEST(Executor, StateInSlowMemoryHasAnyLayout) {
+  const test::DiskFolder folder;
+  const Shape shape = {96, 80, 7, 7};
+  const Layout blocked{1, {0, 1, 2, 3}, {{1, 8}, {0, 8}}};
+  const Bytes bytes = storedBytes(blocked, shape, DType::F32);
+  ASSERT_GT(bytes, kSlowPieceBytes);
+  const Init init{Init::Kind::Uniform, 0.5, 1, 0};
+  Program arena, away;
+  arena.plan.arenaBytes = bytes;
+  arena.state = {{"w", BufferKind::Parameter, f32(0, shape, blocked), init, true}};
+  away = arena;
+  away.plan.arenaBytes = 64;
+  away.slowBytes = alignUp(bytes, kSlowAlignment);
+  away.slowFolder = folder.path();
+  away.state[0].place.offset = slowBeginOf(away.plan.arenaBytes);
+  Executor kept(arena, image(), {}), travels(away, image(), {});
+  std::vector<float> expected(static_cast<size_t>(elementCount(shape))), found(expected.size());
+  auto check = [&] {
+    kept.readTensor(arena.state[0].place, expected.data());
+    travels.readTensor(away.state[0].place, found.data());
+    EXPECT_EQ(found, expected);
+    std::vector<char> stored(static_cast<size_t>(bytes)), storedAway(stored.size());
+    kept.device().download(stored.data(), 0, bytes);
+    travels.device().download(storedAway.data(), away.state[0].place.offset, bytes);
+    EXPECT_EQ(storedAway, stored);
+  };
+  kept.initializeState(3);
+  travels.initializeState(3);
+  check();
+  std::ranges::reverse(expected);
+  const std::vector<float> given = expected;
+  kept.writeTensor(arena.state[0].place, given.data());
+  travels.writeTensor(away.state[0].place, given.data());
+  check();
+  EXPECT_EQ(found, given);
+  EXPECT_EQ(travels.device().outsideMemory().fixed,
+            host::kProcessBytes + host::slowMemoryBytes(0, 0, bytes, 1, bytes));
 }
 
 TEST(Executor, InitialStateFromData) {
