@@ -6,7 +6,7 @@
 
 Each round times some steps of Stowage and of each peer; the order turns with every round (ABBA). Printed are the medians
 of wall time per step, their ratio, and the ratio of processor time, which is steadier beside other load. Both sides have
-the same number of threads. Models and batches are tests/zoo/models.py's, the optimizer is SGD with momentum; a step is
+the same number of threads. Models and batches are tests/zoo/models.py's and three of whole size (mlp_512, gpt2_2x128, bert_8x64), the optimizer is SGD with momentum; a step is
 forward, cross-entropy, backward and update on a batch in memory, which Stowage's side copies into its arena each time.
 With --precision=bf16 peers run forward and loss in torch.autocast.
 """
@@ -30,6 +30,26 @@ import stowage  # noqa: E402
 DEFAULT_MODELS = ("torchvision/convnext_tiny,torchvision/vit_b_16,torchvision/swin_t,timm/deit_tiny_patch16_224,torchvision/efficientnet_b0,"
                   "torchvision/mobilenet_v2,torchvision/mobilenet_v3_small,timm/mixer_s32_224,torchvision/resnet18")  # fmt: skip
 PEERS = ("eager", "channels-last", "compile")
+
+
+def perceptron() -> Any:
+    layers = [part for before, after in ((768, 3072), (3072, 768), (768, 3072)) for part in (torch.nn.Linear(before, after), torch.nn.ReLU())]
+    return zoo.Case(torch.nn.Sequential(*layers, torch.nn.Linear(3072, 10)), {"x": torch.randn(512, 768)}, torch.randint(0, 10, (512,)))
+
+
+def whole_gpt2(t: Any) -> Any:
+    return t.GPT2LMHeadModel(t.GPT2Config(use_cache=False))
+
+
+def whole_bert(t: Any) -> Any:
+    return t.BertForMaskedLM(t.BertConfig())
+
+
+# The zoo's models of language are small; these have the sizes of those that are trained.
+WHOLE = {
+    "mlp_512": perceptron, "gpt2_2x128": zoo.language_model(whole_gpt2, vocabulary=50257, length=128),
+    "bert_8x64": zoo.language_model(whole_bert, vocabulary=30522, batch=8, length=64),
+}  # fmt: skip
 RATE, MOMENTUM = 1e-3, 0.9
 
 
@@ -72,7 +92,7 @@ def timed(step: Callable[[], Any], seconds: float) -> "tuple[float, float]":
 
 def fresh_case(name: str) -> Any:
     torch.manual_seed(0)
-    case = zoo.all_cases()[name]()
+    case = {**zoo.all_cases(), **WHOLE}[name]()
     zoo.switch_off_randomness(case.module)
     case.module.train()
     return case
@@ -110,10 +130,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="per side and round, at least one step")
     parser.add_argument("--stowage", default=None, help="the compiler; default: as python/stowage finds it")
     args = parser.parse_args()
-    cases = zoo.all_cases()
+    cases = {**zoo.all_cases(), **WHOLE}
     for name in args.models.split(","):
         if name not in cases:
-            parser.error(f"no model named '{name}'; tests/zoo/models.py has {len(cases)}")
+            parser.error(f"no model named '{name}'; known are tests/zoo/models.py's and {', '.join(WHOLE)}")
     for peer in args.peers.split(","):
         if peer not in PEERS:
             parser.error(f"no peer named '{peer}'; known are {', '.join(PEERS)}")
