@@ -62,6 +62,16 @@ def sdxl() -> torch.nn.Module:
             projection_class_embeddings_input_dim=2816))  # fmt: skip
 
 
+def sdxl_tuned() -> torch.nn.Module:
+    """With the adapters of diffusers' script for LoRA: rank 4 on the attentions' matrices."""
+    from peft import LoraConfig, get_peft_model
+
+    whole = sdxl().requires_grad_(False)
+    with torch.device("meta"):
+        whole.unet = get_peft_model(whole.unet, LoraConfig(r=4, lora_alpha=4, target_modules=["to_k", "to_q", "to_v", "to_out.0"]))
+    return whole
+
+
 def sdxl_example(images: int = 1) -> "tuple[torch.Tensor, ...]":
     with torch.device("meta"):
         return (torch.empty(images, 4, 128, 128), torch.empty(images), torch.empty(images, 77, 2048), torch.empty(images, 1280),
@@ -75,7 +85,9 @@ ROWS = [
     ("Qwen2.5-14B", "QLoRA, 1 x 2048", qwen, lambda: (1, 2048), {"method": "qlora"}),
     ("Qwen2.5-14B", "QLoRA, 4 x 2048", qwen, lambda: (4, 2048), {"method": "qlora"}),
     ("Mistral-7B", "LoRA, 4 x 2048", mistral, lambda: (4, 2048), {"method": "lora"}),
-    ("SDXL's U-Net", "all, 1 of 1024 x 1024", sdxl, sdxl_example, {"loss": "mse"}),
+    ("SDXL's U-Net", "LoRA, 1 x 1024 x 1024", sdxl_tuned, sdxl_example, {"loss": "mse", "frozen": "bf16"}),
+    ("SDXL's U-Net", "LoRA, 8 x 1024 x 1024", sdxl_tuned, lambda: sdxl_example(8), {"loss": "mse", "frozen": "bf16"}),
+    ("SDXL's U-Net", "all, 1 x 1024 x 1024", sdxl, sdxl_example, {"loss": "mse"}),
     ("Mistral-7B", "all, 1 x 2048", mistral, lambda: (1, 2048), {"method": "full"}),
     ("Mistral-7B", "all, state in 8 bits, 1 x 2048", mistral, lambda: (1, 2048), {"method": "full", "optimizer_state": "8bit"}),
 ]
