@@ -79,6 +79,7 @@ def sdxl_example(images: int = 1) -> "tuple[torch.Tensor, ...]":
 
 
 SLOW: "dict[str, list[str]]" = {"none": [], "values": HOST, "values and state": [*HOST, "--offload-state=auto"],
+                               "values and the optimizer's state": [*HOST, "--offload-state=optimizer"],
                                "values and all state": [*HOST, "--offload-state=all"]}
 # name, how it is trained, the model and an example of its inputs, options
 ROWS = [
