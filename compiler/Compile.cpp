@@ -122,9 +122,9 @@ void addShapes(CompiledPlan &result, const StepAnswer &found, const StepQuestion
 /// Whether no rule of passes/plan settles an axis of the question.
 bool isSettled(const StepQuestion &question) {
   const StepVariant &asked = question.asked;
-  return asked.eightBitPercent && asked.shardPercent && asked.awayPercent &&
-         asked.lossChunks != kAny && asked.rowChunks != kAny && asked.batches != kAny &&
-         (asked.batches == 1 || question.asGiven);
+  return asked.eightBitPercent && asked.shardPercent && asked.weightShardPercent &&
+         asked.awayPercent && asked.lossChunks != kAny && asked.rowChunks != kAny &&
+         asked.batches != kAny && (asked.batches == 1 || question.asGiven);
 }
 
 } // namespace

@@ -225,6 +225,25 @@ std::optional<int64_t> parseState(const std::string &text) {
   return shareOf(oneOf(text, {"f32", "8bit", "auto"}, "type of state", "--optimizer-state"));
 }
 
+void parseShards(const std::string &text, CompileOptions &options) {
+  const size_t kind =
+      oneOf(text, {"none", "optimizer", "parameters", "auto"}, "kind of state", "--shard-state");
+  options.shardPercent = options.weightShardPercent = std::nullopt; // auto
+  if (kind < 3) {
+    options.shardPercent = kind == 0 ? 0 : 100;
+    options.weightShardPercent = kind == 2 ? 100 : 0;
+  }
+}
+
+void parseDevices(const std::string &text, CompileOptions &options) {
+  options.deviceCounts.clear();
+  for (const std::string &number : text.empty() ? std::vector{text} : splitList(text))
+    options.deviceCounts.push_back(parseCount("devices", number, 1, 1 << 16));
+  options.devices = *std::ranges::max_element(options.deviceCounts);
+  if (options.deviceCounts.size() == 1)
+    options.deviceCounts.clear();
+}
+
 /// What is minimized, and how.
 void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("loss", "LOSS",
@@ -282,12 +301,9 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.eightBitPercent = parseState(text); });
   flags.value("shard-state", "KINDS",
               "with --devices, state of which each device keeps a part alone: none, optimizer "
-              "(ZeRO's first "
-              "stage), or auto: as little as fits the budget, the largest parameters first",
-              [&](const std::string &text) {
-                options.shardPercent = shareOf(
-                    oneOf(text, {"none", "optimizer", "auto"}, "kind of state", "--shard-state"));
-              });
+              "(ZeRO's first stage), parameters (these as well: its third, FSDP), or auto: as "
+              "little as fits the budget, the largest parameters first",
+              [&](const std::string &text) { parseShards(text, options); });
   flags.value("input-gradients", "NAMES", "inputs whose gradient the step gives as well",
               [&](const std::string &text) { options.inputGradients = splitList(text); });
 }
@@ -321,11 +337,10 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
       "for those of a data file (.npz): each step reads its batch there; none: the host "
       "brings each batch",
       [&](const std::string &text) { options.dataRows = parseDataRows(text); });
-  flags.value(
-      "devices", "N",
-      "run a step on N devices together, each on a batch of its own, and add up their "
-      "gradients: started by mpirun -n N",
-      [&](const std::string &text) { options.devices = parseCount("devices", text, 1, 1 << 16); });
+  flags.value("devices", "N",
+              "run a step on N devices together, each on a batch of its own, and add up their "
+              "gradients: started by mpirun -n N; frontier and max-batch compare several: 1,2,4",
+              [&](const std::string &text) { parseDevices(text, options); });
   flags.value("network", "LINK|GB/S[,US]",
               "with --devices, what connects them: 1gbe, 10gbe, 25gbe, 100gbe, hdr, ndr, or "
               "gigabytes a second each way and perhaps the microseconds of an exchange; sums then "
@@ -571,14 +586,32 @@ void addModelWord(CommandLine &line, CompileOptions &options) {
   });
 }
 
+std::string flagAgainstDevices(const CompileOptions &options) {
+  for (const auto &[isGiven, flag] :
+       {std::pair(!options.shapes.empty(), "--shapes"),
+        std::pair(options.offload.isAsked(), "--offload"),
+        std::pair(options.offload.statePercent != 0, "--offload-state"),
+        std::pair(!options.inputGradients.empty(), "--input-gradients")})
+    if (isGiven)
+      return flag;
+  return "";
+}
+
 /// Of several devices: what does not go with them yet.
 static void checkDevices(const CompileOptions &options) {
+  if (!options.deviceCounts.empty())
+    throw Error::badInput("--devices takes one number here; stowage frontier and stowage max-batch "
+                          "compare several");
   if (options.shardPercent != 0 && options.devices == 1)
     throw Error::badInput("--shard-state gives each of several devices a part of the optimizer's "
                           "state; say how many: --devices=N");
   if (options.shardPercent != 0 && options.eightBitPercent != 0)
     throw Error::badInput("--shard-state and --optimizer-state both change what is kept of large "
                           "matrices; give one of them");
+  if (options.weightShardPercent != 0 && options.emit == ProgramForm::SharedLibrary)
+    throw Error::badInput("--shard-state=parameters makes executables: ranks hold no whole weight "
+                          "that the caller of a library, as Python is one, could read; give "
+                          "optimizer or none");
   if (options.network.isKnown() && options.devices == 1)
     throw Error::badInput("--network connects several devices; say how many: --devices=N");
   if (options.network.isKnown() && options.target != kDefaultTarget)
@@ -593,17 +626,10 @@ static void checkDevices(const CompileOptions &options) {
   if (options.syncBatchNorm && options.devices == 1)
     throw Error::badInput("--sync-batch-norm normalizes by the samples of several devices; say how "
                           "many: --devices=N");
-  if (options.devices == 1)
-    return;
-  for (const auto &[isGiven, flag] :
-       {std::pair(!options.shapes.empty(), std::string("--shapes")),
-        std::pair(options.offload.isAsked(), std::string("--offload")),
-        std::pair(options.offload.statePercent != 0, std::string("--offload-state")),
-        std::pair(!options.inputGradients.empty(), std::string("--input-gradients"))})
-    if (isGiven)
-      throw Error::badInput("--devices=N makes programs of a step in one shape that needs no other "
-                            "memory; leave it or " +
-                            flag + " out");
+  if (const std::string flag = flagAgainstDevices(options); options.devices > 1 && !flag.empty())
+    throw Error::badInput("--devices=N makes programs of a step in one shape that needs no other "
+                          "memory; leave it or " +
+                          flag + " out");
 }
 
 /// Of samples that stay on the device: what does not go with them.
@@ -654,6 +680,8 @@ void finishOptions(CompileOptions &options) {
                           "makes a step of several; give one of them");
   finishShapes(options);
   checkDataRows(options);
+  if (!options.weightShardPercent && options.emit == ProgramForm::SharedLibrary)
+    options.weightShardPercent = 0;
   checkDevices(options);
   if (options.accumulate == kAny && !options.memoryBudget)
     throw Error::badInput("--accumulate=auto finds what fits --memory-budget; give one");

@@ -56,7 +56,9 @@ struct CompileOptions {
       1;                ///< batches of a step; 0: as many as take the least time within the budget
   int64_t dataRows = 0; ///< samples that stay on the device; 0: the host brings each batch
   int64_t devices = 1;  ///< ranks that run a step together, each on `import.batch`
-  NetworkLink network;  ///< between them
+  /// Of commands that compare: the numbers of devices that --devices lists, where it lists several.
+  std::vector<int64_t> deviceCounts;
+  NetworkLink network;                    ///< between them
   bool inSegments = false;                ///< --checkpoint=sqrt; else as `recompute` says
   std::optional<Allowance> recompute;     ///< without a budget; absent: the usual one
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
@@ -80,7 +82,8 @@ struct CompileOptions {
   double clipValue = 0;  ///< of an element of a gradient; 0: any
   /// Of the optimizer's state that may be, so much is stored in 8 bits; absent: the planner's.
   std::optional<int64_t> eightBitPercent = 0;
-  std::optional<int64_t> shardPercent = 0; ///< as StepVariant has it
+  /// As StepVariant has them.
+  std::optional<int64_t> shardPercent = 0, weightShardPercent = 0;
   std::vector<std::string> inputGradients; ///< inputs whose gradient the step gives
   Precision precision = Precision::F32;
   std::string lossScale;             ///< with fp16: dynamic or delayed; empty: dynamic
@@ -126,6 +129,9 @@ void addCardFlags(CommandLine &line, CompileOptions &options);
 
 /// Adds the word that names the model. Throws Error(BadInput) at a second one.
 void addModelWord(CommandLine &line, CompileOptions &options);
+
+/// A flag that is given and does not go with several devices yet; empty: none.
+std::string flagAgainstDevices(const CompileOptions &options);
 
 /// What the model is imported with in a shape.
 ImportOptions importFor(const CompileOptions &options, int64_t shape);

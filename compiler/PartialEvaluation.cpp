@@ -108,7 +108,9 @@ public:
         const Backend &backend)
       : context(context), options(options), variant(given), backend(backend) {
     variant.batches = variant.lossChunks = variant.rowChunks = 1;
-    variant.eightBitPercent = variant.shardPercent = variant.awayPercent = 0; // nothing is updated
+    variant.eightBitPercent = variant.awayPercent = 0; // nothing is updated
+    if (variant.weightShardPercent == 0)
+      variant.shardPercent = 0;
   }
 
   std::vector<int64_t> sizes(int64_t whole) {

@@ -8,6 +8,7 @@
 #include "compiler/ProgressLine.h"
 #include "compiler/StepKernels.h"
 #include "compiler/TensorList.h"
+#include "ir/StepGraphs.h"
 #include "ir/Stow.h"
 #include "ir/StowOffloadOps.h"
 #include "passes/SmallLaunches.h"
@@ -114,6 +115,7 @@ AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options,
   optimizer.clipValue = options.clipValue;
   optimizer.eightBitPercent = *variant.eightBitPercent;
   optimizer.shardPercent = *variant.shardPercent;
+  optimizer.shardsParameters = *variant.weightShardPercent > 0;
   optimizer.groups.assign(options.groups.begin(), options.groups.end());
   optimizer.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
   return optimizer;
@@ -123,7 +125,7 @@ AccumulateGradientsPassOptions accumulateOptions(const CompileOptions &options,
                                                  const StepVariant &variant) {
   AccumulateGradientsPassOptions accumulate;
   accumulate.batches = variant.batches;
-  accumulate.ranks = options.devices;
+  accumulate.ranks = variant.devices;
   accumulate.mean = options.loss.reduction != LossSpec::Reduction::Sum;
   accumulate.keepSums = options.clipNorm > 0 ||
                         (variant.precision == Precision::F16 && options.lossScale != "delayed");
@@ -152,7 +154,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   const Target &target = backend.target();
   SplitTrainEvalPassOptions split;
   split.freezeBatchNorm = options.freezeBatchNorm;
-  split.ranks = options.syncBatchNorm ? options.devices : 1;
+  split.ranks = options.syncBatchNorm ? variant.devices : 1;
   split.disableDropout = options.disableDropout;
   manager.addPass(createSplitTrainEvalPass(target, split));
 
@@ -160,7 +162,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   loss.loss = options.loss;
   loss.output = options.lossOutput;
   manager.addPass(createAttachLossPass(loss));
-  if (variant.batches > 1 || options.devices > 1)
+  if (variant.batches > 1 || variant.devices > 1)
     manager.addPass(createSeparateDivisorPass({.terms = divisorTerms}));
   AutodiffPassOptions gradients;
   gradients.scaleLoss = variant.precision == Precision::F16;
@@ -168,9 +170,9 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
   manager.addPass(createAutodiffPass(gradients));
   if (variant.batches > 1)
     manager.addPass(createAccumulateGradientsPass(accumulateOptions(options, variant)));
-  else if (options.devices > 1)
+  else if (variant.devices > 1)
     manager.addPass(createReduceOverRanksPass(
-        {.ranks = options.devices, .mean = options.loss.reduction != LossSpec::Reduction::Sum}));
+        {.ranks = variant.devices, .mean = options.loss.reduction != LossSpec::Reduction::Sum}));
   manager.addPass(createExpandBatchNormPass(target));
   manager.addPass(createConvolutionBiasPass(target));
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options, variant)));
@@ -188,6 +190,8 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const St
     if (variant.precision == Precision::F16)
       manager.addPass(createJudgeFactorsPass(factorOptions(backend)));
   }
+  if (*variant.weightShardPercent > 0)
+    manager.addPass(createShardParametersPass({.percent = *variant.weightShardPercent}));
   if (options.dataRows > 0)
     manager.addPass(createKeepDataPass({.rows = options.dataRows}));
   StoreFrozenPassOptions frozen;
@@ -281,11 +285,12 @@ CostModel weighStep(ModuleOp prepared, const CompileOptions &options, const Back
 namespace {
 
 /// What plans are told about memory beside the arena.
-void stateOutside(ModuleOp module, const CompileOptions &options, const Backend &backend) {
+void stateOutside(ModuleOp module, const CompileOptions &options, int64_t devices,
+                  const Backend &backend) {
   OutsideArena outside = backend.outsideArena();
   if (options.outside)
     outside = {options.outside, "as --outside says"};
-  else if (options.devices > 1) {
+  else if (devices > 1) {
     const OutsideArena ranks = backend.outsideOfRanks();
     if (outside.bytes)
       *outside.bytes += *ranks.bytes + (options.network.isKnown() ? kExchangeLaneBytes : 0);
@@ -393,7 +398,7 @@ void finishStep(ModuleOp step, const CompileOptions &options, const Backend &bac
   addKernels(step, backend.target());
   if (programsMeasure(options.target))
     numberKernels(step);
-  stateOutside(step, options, backend);
+  stateOutside(step, options, devicesOf(step), backend);
   addDeviceNote(step, backend);
   for (const std::string &note : {noteOf(options.offload), noteOf(options.network)})
     if (!note.empty())
@@ -404,11 +409,13 @@ StepVariant variantOf(const CompileOptions &options) {
   StepVariant variant;
   variant.samples = options.import.batch;
   variant.batches = options.accumulate;
+  variant.devices = options.devices;
   variant.lossChunks = options.lossChunks;
   variant.rowChunks = options.rowChunks;
   variant.precision = options.precision;
   variant.eightBitPercent = options.eightBitPercent;
   variant.shardPercent = options.shardPercent;
+  variant.weightShardPercent = options.weightShardPercent;
   variant.awayPercent = options.offload.statePercent;
   return variant;
 }
@@ -425,8 +432,9 @@ OwningOpRef<ModuleOp> formOf(MLIRContext &context, const CompileOptions &options
 void refuseOpenAxes(const StepVariant &variant) {
   if (!variant.eightBitPercent)
     throw Error::badInput("--optimizer-state=auto is decided for one plan; give f32 or 8bit");
-  if (!variant.shardPercent)
-    throw Error::badInput("--shard-state=auto is decided for one plan; give none or optimizer");
+  if (!variant.shardPercent || !variant.weightShardPercent)
+    throw Error::badInput(
+        "--shard-state=auto is decided for one plan; give none, optimizer or parameters");
   if (!variant.awayPercent)
     throw Error::badInput("--offload-state=auto is decided for one plan; give none, optimizer, "
                           "parameters, frozen or all");

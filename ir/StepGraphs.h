@@ -18,7 +18,7 @@ inline constexpr llvm::StringLiteral kBatchesAttr = "stow.batches";
 /// On modules: the number of devices that run the step together, each on a batch of its own; absent: 1.
 inline constexpr llvm::StringLiteral kDevicesAttr = "stow.devices";
 
-/// On optimizer arguments: the type of the state of which each of the module's devices has a shard, the argument.
+/// On arguments of parameters and of optimizer state: the type of the state of which each of the module's devices has a shard, the argument.
 inline constexpr llvm::StringLiteral kShardOfAttr = "stow.shard_of";
 
 /// The result by which a step's loss is divided, where batches have different divisors.

@@ -80,7 +80,17 @@ Sharings AllGatherOp::getSharings() { return {{SharingKind::Update, 0, 1}}; }
 
 bool AllGatherOp::isRecomputable() { return false; }
 
-bool isCollective(Operation *op) { return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op); }
+LogicalResult UnshardOp::verify() {
+  if (failed(verifyShard(*this, getRanks(), getY(), getX())))
+    return failure();
+  if (!layoutOf(getY().getType()).isRowMajor()) // C2
+    return emitOpError() << "expects a row-major result, found " << getY().getType();
+  return success();
+}
+
+bool isCollective(Operation *op) {
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, UnshardOp>(op);
+}
 
 bool isStartedCollective(Operation *op) { return isCollective(op) && op->hasAttr(kStartedAttr); }
 
@@ -91,12 +101,11 @@ Operation *awaitedCollective(Operation *op) {
 LogicalResult AwaitReduceOp::verify() {
   Operation *start = getComing().getDefiningOp();
   const bool isSum = isa_and_nonnull<AllReduceOp>(start) && getSources().empty();
-  auto scatter = dyn_cast_or_null<ReduceScatterOp>(start);
-  const bool isShard =
-      scatter && getSources().size() == 1 && getSources().front() == scatter.getX();
-  if ((!isSum && !isShard) || !start->hasAttr(kStartedAttr)) // C1
+  const bool readsLater = isa_and_nonnull<ReduceScatterOp, UnshardOp>(start) &&
+                          getSources().size() == 1 && getSources().front() == start->getOperand(0);
+  if ((!isSum && !readsLater) || !start->hasAttr(kStartedAttr)) // C1
     return emitOpError() << "expects what a started all_reduce makes, or a started reduce_scatter "
-                            "and its operand";
+                            "or unshard and its operand";
   if (getY().getType() != getComing().getType()) // C2
     return emitOpError() << "expects a result of type " << getComing().getType() << ", found "
                          << getY().getType();

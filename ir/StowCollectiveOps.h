@@ -11,6 +11,9 @@ namespace stow {
 /// On a collective: it only begins where it stands, and an await waits for its end.
 inline constexpr llvm::StringLiteral kStartedAttr = "stow.started";
 
+/// On a started all_reduce: it is exchanged together with the collective after it, a started all_reduce, and begins with that one.
+inline constexpr llvm::StringLiteral kWithNextAttr = "stow.with_next";
+
 /// True for ops in which all ranks take part.
 bool isCollective(mlir::Operation *op);
 

@@ -66,6 +66,20 @@ def Stow_AllGatherOp : Stow_Op<"all_gather", [Stow_UpdatesState, Stow_Full, Stow
   let hasVerifier = 1;
 }
 
+def Stow_UnshardOp : Stow_Op<"unshard", [Stow_Full, Stow_WalksRows]> {
+  let summary = "A value of which each rank has a shard, put together";
+  let description = [{
+    y is the shards of all ranks in their order. All ranks run it, as all_reduce, in graphs that train and that do not; it may run again, in
+    all of them. C1: `ranks` is 2 or more; C2: y is of f32 and row-major, and x a vector of a shard of it.
+    ```mlir
+    %w = stow.unshard %x {ranks = 4 : i64} : (tensor<40xf32>) -> tensor<16x10xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, I64Attr:$ranks);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
 // A collective with stow.started begins where it stands, on the network's lane, and has ended behind its one await: until then nothing else
 // touches what it writes, and nothing writes what it reads. Collectives run on that lane one after the other, in the order of their starts.
 class Stow_RanksAwaitOp<string mnemonic, list<Trait> traits = []>
@@ -78,10 +92,10 @@ class Stow_RanksAwaitOp<string mnemonic, list<Trait> traits = []>
 }
 
 def Stow_AwaitReduceOp : Stow_RanksAwaitOp<"await_reduce", [Stow_Shares]> {
-  let summary = "Wait until a sum over all ranks has ended";
+  let summary = "Wait until a sum over all ranks, or a value put together of their shards, is there";
   let description = [{
     y is the bytes of `coming`, which are there. C1: `coming` is what a started all_reduce makes, and there are no sources, or a started
-    reduce_scatter, and the source is its operand; C2: y has the type of `coming`.
+    reduce_scatter or unshard, and the source is its operand; C2: y has the type of `coming`.
     ```mlir
     %coming = stow.all_reduce %x {ranks = 2 : i64, stow.started} : (tensor<16x10xf32>) -> tensor<16x10xf32>
     %y = stow.await_reduce %coming : (tensor<16x10xf32>) -> tensor<16x10xf32>

@@ -48,7 +48,7 @@ std::optional<CommandOp> commandOfRanks(Operation *op) {
       .Case([](AllReduceOp) { return CommandOp::AllReduce; })
       .Case([](ReduceScatterOp) { return CommandOp::ReduceScatter; })
       .Case([](ShardOp) { return CommandOp::Shard; })
-      .Case([](AllGatherOp) { return CommandOp::AllGather; })
+      .Case<AllGatherOp, UnshardOp>([](auto) { return CommandOp::AllGather; })
       .Default([](Operation *) { return std::nullopt; });
 }
 

@@ -440,6 +440,8 @@ private:
         const auto next = static_cast<int64_t>(context.exchanges.size());
         command.ints["exchange"] = {next};
         context.exchanges[op] = next;
+        if (op->hasAttr(kWithNextAttr))
+          command.ints["with_next"] = {1};
       }
     } else {
       placeAll(context, op, command);

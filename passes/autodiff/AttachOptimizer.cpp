@@ -319,11 +319,15 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     if (shardPercent == 0 || devices() < 2 || optimizer.kind == OptimizerSpec::Kind::Adafactor)
       return;
     SmallVector<BlockArgument> candidates;
-    auto whole = [&](BlockArgument parameter) { return stateBytesOf(tensorType(parameter)); };
-    auto part = [&](BlockArgument parameter) {
-      return stateBytesOf(shardType(tensorType(parameter), static_cast<int64_t>(devices())));
+    auto bytesOf = [&](RankedTensorType type) {
+      return stateBytesOf(type) + (shardsParameters ? alignUp(storedBytesOf(type), kLineBytes) : 0);
     };
-    Bytes all = 0, taken = 0, left = 0;
+    auto shardOfType = [&](BlockArgument parameter) {
+      return shardType(tensorType(parameter), static_cast<int64_t>(devices()));
+    };
+    auto whole = [&](BlockArgument parameter) { return bytesOf(tensorType(parameter)); };
+    auto part = [&](BlockArgument parameter) { return bytesOf(shardOfType(parameter)); };
+    Bytes all = 0, taken = 0, stateBytes = 0, leftBytes = 0;
     for (const GraphResult &gradient : gradients) {
       BlockArgument parameter = parameters.lookup(gradient.get("stow.gradient_of"));
       auto isOfConvolution = [](Operation *user) { return isa<Conv2dOp, Conv2dGradInputOp>(user); };
@@ -342,14 +346,15 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
       if (taken * 100 >= all * static_cast<Bytes>(shardPercent))
         break;
       taken += whole(parameter);
-      left += part(parameter);
+      stateBytes += stateBytesOf(tensorType(parameter));
+      leftBytes += stateBytesOf(shardOfType(parameter));
       inShards.insert(parameter);
     }
     notes.push_back(
         llvm::formatv(
             "shard-state: the optimizer's state of {0} of {1} parameters lies in shards, on "
             "each of {2} devices {3:n} bytes in place of {4:n}",
-            inShards.size(), gradients.size(), devices(), left, taken)
+            inShards.size(), gradients.size(), devices(), leftBytes, stateBytes)
             .str());
   }
 

@@ -231,6 +231,8 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
            "Of the state of large matrices so much is for stow-quantize-states, the largest first">,
     Option<"shardPercent", "shard-percent", "int64_t", /*default=*/"0",
            "Of the state of parameters that may be in shards so much is, the largest first">,
+    Option<"shardsParameters", "shards-parameters", "bool", /*default=*/"false",
+           "Parameters are to lie in shards as well (stow-shard-parameters): also those without state of their type">,
     ListOption<"groups", "groups", "::stow::ParameterGroup",
                "Parameters with settings of their own, as the compiler's --group, each in braces">,
     ListOption<"noDecay", "no-decay", "std::string",

@@ -118,7 +118,7 @@ private:
             [&](auto conv) { return assignConvolution(*conv, conv.getWeightMutable()); })
         .Case<Conv2dGradWeightOp>(
             [&](Conv2dGradWeightOp conv) { return assignConvolutionGradWeight(conv); })
-        .Case<DequantizeOp, EmbeddingOp, EmbeddingGradOp, ReduceScatterOp, ShardOp>(
+        .Case<DequantizeOp, EmbeddingOp, EmbeddingGradOp, ReduceScatterOp, ShardOp, UnshardOp>(
             [&](auto indexed) { return assignRowMajor(*indexed.getOperation()); })
         .Case<CastOp>([&](CastOp cast) { return assignCast(cast); })
         .Case<MatmulOp>([&](MatmulOp matmul) { return assignMatmul(matmul); })

@@ -61,14 +61,14 @@ std::optional<PlannedReductions> reductionsOf(Block &block) {
   for (Operation &op : block) {
     if (!isCollective(&op))
       continue;
-    const bool isGather = isa<AllGatherOp>(op);
+    const bool isGather = isa<AllGatherOp, UnshardOp>(op);
     const Value whole = isGather ? op.getResult(0) : op.getOperand(0);
     ++(isGather ? reductions.gathers : reductions.count);
     (isGather ? reductions.gatheredBytes : reductions.bytes) += storedBytesOf(whole.getType());
     reductions.sentBytes += exchangedBy(&op).sentBytes;
     reductions.started += isStartedCollective(&op);
   }
-  return reductions.count > 0 ? std::optional(reductions) : std::nullopt;
+  return reductions.count + reductions.gathers > 0 ? std::optional(reductions) : std::nullopt;
 }
 
 class GraphDescriber {
@@ -198,6 +198,8 @@ private:
     }
     if (isReturned(storage))
       return BufferKind::Output;
+    if (isa<UnshardOp>(first.getDefiningOp()))
+      return BufferKind::FetchedWeight;
     if (fetchesState(first.getDefiningOp()))
       return isWeightInSlowMemory(first.getDefiningOp()->getOperand(0))
                  ? BufferKind::FetchedWeight
@@ -305,6 +307,9 @@ private:
     case BufferKind::Workspace:
       return "scratch space of one library call";
     case BufferKind::FetchedWeight:
+      if (isa<UnshardOp>(storage.values.front().getDefiningOp()))
+        return "weight put together of the ranks' shards, until its last reader before it is put "
+               "together again";
       return "weight fetched from slow memory, until its last reader before it is fetched again, "
              "or its new value has left";
     case BufferKind::FetchedOptimizer:

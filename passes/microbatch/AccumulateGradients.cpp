@@ -188,6 +188,7 @@ void registerMicrobatchPasses() {
   registerPass([] { return createSeparateDivisorPass(); });
   registerPass([] { return createAccumulateGradientsPass(); });
   registerPass([] { return createReduceOverRanksPass(); });
+  registerPass([] { return createShardParametersPass(); });
   registerPass([] { return createKeepDataPass(); });
 }
 

@@ -126,6 +126,44 @@ def ReduceOverRanksPass : Pass<"stow-reduce-over-ranks", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def ShardParametersPass : Pass<"stow-shard-parameters", "::mlir::ModuleOp"> {
+  let summary = "Keep a shard of each parameter on every device, and put the whole together where it is read";
+  let description = [{
+    What: parameters whose state lies in shards (`shard-percent` of stow-attach-optimizer) lie in shards themselves, the largest first until
+    `percent` of their bytes do. In every graph such an argument becomes the vector of a rank's shard, `stow.shard_of` the type of the
+    whole. An update reads and writes the shard: the copy of it (stow.shard) and the new value's stow.all_gather fall away. Everything else reads
+    what a stow.unshard in front of the first reader puts together, an op that may run again: whether the whole is kept from the forward to
+    the backward or put together anew is the planner's choice, as of any value. The bits are those of parameters that are whole.
+
+    Requires: the step form of a module for several devices, without layouts.
+
+    Ensures: the step form; S11.
+
+    Example:
+    ```mlir
+    func.func @train(%w: tensor<16x10xf32>, ...) {
+      %y = stow.matmul %x, %w : ...
+      ...
+      %0 = stow.shard %w {ranks = 4 : i64} : (tensor<16x10xf32>) -> tensor<40xf32>
+      %1 = stow.sgd %0, %dw, %rate ... : tensor<40xf32>
+      %2 = stow.all_gather %1, %w {ranks = 4 : i64} : (tensor<40xf32>, tensor<16x10xf32>) -> tensor<16x10xf32>
+      return %2 : tensor<16x10xf32>
+    // becomes
+    func.func @train(%w: tensor<40xf32> {stow.shard_of = tensor<16x10xf32>}, ...) {
+      %0 = stow.unshard %w {ranks = 4 : i64} : (tensor<40xf32>) -> tensor<16x10xf32>
+      %y = stow.matmul %x, %0 : ...
+      ...
+      %1 = stow.sgd %w, %dw, %rate ... : tensor<40xf32>
+      return %1 : tensor<40xf32>
+    ```
+  }];
+  let options = [
+    Option<"percent", "percent", "int64_t", /*default=*/"100",
+           "Of the bytes of parameters that may lie in shards so much does, the largest first">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 def KeepDataPass : Pass<"stow-keep-data", "::mlir::ModuleOp"> {
   let summary = "Keep all samples on the device, and read each batch out of them";
   let description = [{

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 using namespace mlir;
 
@@ -46,7 +47,8 @@ public:
 
   /// Time that `op`, an await or a collective that nothing awaits, holds what is behind it.
   schedule::Cost pass(Operation *op, schedule::Cost cost) {
-    now += cost;
+    if (!(network && isa<UnshardOp>(op)))
+      now += cost;
     if (slow && isa<CopyOutOp>(op))
       return start(times.copies[op], outFree, 0,
                    SlowMemory::durationOf(slow->out, copiedBytes(op)));
@@ -54,8 +56,17 @@ public:
       return start(times.copies[op], inFree, endOf(copyOutOf(in.getToken())),
                    SlowMemory::durationOf(slow->in, copiedBytes(op)));
     if (network && isCollective(op)) {
+      if (op->hasAttr(kWithNextAttr)) {
+        together.push_back(op);
+        return 0;
+      }
       start(times.exchanges[op], networkFree, 0, network->durationOf(op));
-      return isStartedCollective(op) ? 0 : waitUntil(networkFree);
+      for (Operation *member : std::exchange(together, {})) // over when the last one is
+        times.exchanges[member] = {networkFree, networkFree};
+      if (isStartedCollective(op))
+        return 0;
+      const schedule::Cost wait = waitUntil(networkFree);
+      return isa<UnshardOp>(op) ? 0 : wait; // whose time is its cost
     }
     if (auto await = dyn_cast<AwaitOutOp>(op))
       return waitUntil(endOf(copyOutOf(await.getToken())));
@@ -89,6 +100,7 @@ private:
   const std::optional<SlowMemory> &slow;
   const std::optional<Network> &network;
   schedule::Cost now = 0, outFree = 0, inFree = 0, networkFree = 0;
+  SmallVector<Operation *> together; ///< sums that wait for the one they are exchanged with
 };
 
 } // namespace
@@ -111,6 +123,9 @@ schedule::Cost CostModel::costOf(Operation *op) const {
 schedule::Cost CostModel::costOf(Operation *op, unsigned implementation) const {
   if (isCopyOrAwait(op) || awaitedCollective(op))
     return 0;
+  // What may run again costs what it takes, so that keeping it can be weighed; on the lane it is waited for at its await.
+  if (network && isa<UnshardOp>(op))
+    return isStartedCollective(op) ? 0 : network->durationOf(op);
   const schedule::Cost fastest = costOfFastest(op);
   const auto choices = implementationsOf(op);
   if (choices.empty() || choices[implementation].slowdown == 1)

@@ -3,6 +3,7 @@
 #include "ir/StowCollectiveOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
+#include "runtime/format/Reduction.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -14,7 +15,7 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// What a collective holds while it is under way, beside state: a sum, or the shard that it gathers.
+/// What a collective holds while it is under way, beside state: a sum, a weight that it puts together, or the shard of a new value.
 Bytes heldBy(Operation *collective) {
   return storedBytesOf(isa<AllGatherOp>(collective) ? collective->getOperand(0).getType()
                                                     : collective->getResult(0).getType());
@@ -45,12 +46,20 @@ public:
   void run() {
     SmallVector<Operation *> ops =
         llvm::map_to_vector(block.without_terminator(), [](Operation &op) { return &op; });
+    llvm::copy_if(ops, std::back_inserter(toCome), llvm::IsaPred<UnshardOp>);
     for (size_t i = 0; i < ops.size();) {
       Launch launch = {ops[i++]};
       while (i < ops.size() && ops[i]->hasAttr(kTogetherAttr))
         launch.push_back(ops[i++]);
       while (!underWay.empty() && underWay.front().end <= now)
         await();
+      if (isa<UnshardOp>(launch.front())) {
+        reach(launch.front());
+        continue;
+      }
+      while (readsWeightUnderWay(launch))
+        await();
+      startEarly();
       if (mustWait(launch))
         wait(launch);
       else
@@ -81,6 +90,34 @@ private:
     });
   }
 
+  /// What nearly everything behind it is computed from: nothing goes ahead of its readers.
+  bool readsWeightUnderWay(const Launch &launch) const {
+    return llvm::any_of(launch, [&](Operation *op) {
+      return llvm::any_of(op->getOperands(), [&](Value value) {
+        return value.getDefiningOp<UnshardOp>() && missing.contains(value);
+      });
+    });
+  }
+
+  /// While the lane is idle, the next weight that is put together begins before its place.
+  void startEarly() {
+    while (!toCome.empty() && laneFree <= now && bytesUnderWay + heldBy(toCome.front()) <= most) {
+      early.insert(toCome.front());
+      placeCollective(toCome.front());
+      toCome.pop_front();
+    }
+  }
+
+  /// The place of a weight that is put together.
+  void reach(Operation *op) {
+    if (!early.erase(op)) {
+      toCome.pop_front();
+      return placeCollective(op);
+    }
+    if (!missing.contains(op->getResult(0))) // it has been awaited
+      bytesUnderWay -= heldBy(op);
+  }
+
   void wait(const Launch &launch) {
     for (Operation *op : launch) {
       missing.insert(op->result_begin(), op->result_end());
@@ -108,25 +145,49 @@ private:
     while (!hasRoomFor(op))
       await();
     op->moveBefore(block.getTerminator());
-    now += costs.costOf(op);
-    laneFree = std::max(now, laneFree) + costs.network->durationOf(op);
+    if (!isa<UnshardOp>(op)) // whose cost is its time on the lane
+      now += costs.costOf(op);
     if (heldBy(op) > most) {
-      now = laneFree;
+      bucket = {};
+      now = laneFree = std::max(now, laneFree) + costs.network->durationOf(op);
       return;
     }
     op->setAttr(kStartedAttr, UnitAttr::get(op->getContext()));
     op->removeAttr(kWorkspaceAttr); // the lane has its own
+    enterLane(op);
     underWay.push_back({op, laneFree});
     bytesUnderWay += heldBy(op);
     if (!isa<AllGatherOp>(op)) // the caller alone reads what that makes
       missing.insert(op->getResult(0));
   }
 
+  /// A small sum that begins while the lane is still busy is exchanged together with the small ones that wait for it already: they lose
+  /// nothing by waiting for it, and share the latency of an exchange.
+  void enterLane(Operation *op) {
+    const int64_t floats = heldBy(op) / static_cast<Bytes>(sizeof(float));
+    const bool isSmall = isa<AllReduceOp>(op) && floats < kMostTogether;
+    if (!isSmall || bucket.laneFree <= now || bucket.floats + floats > kMostTogether)
+      bucket = {{}, laneFree, 0};
+    else if (!bucket.members.empty())
+      bucket.members.back()->setAttr(kWithNextAttr, UnitAttr::get(op->getContext()));
+    if (isSmall) {
+      bucket.members.push_back(op);
+      bucket.floats += floats;
+    }
+    laneFree = std::max(now, bucket.laneFree) + costs.network->durationOf(op);
+    for (Collective &its : underWay)
+      if (llvm::is_contained(bucket.members, its.op))
+        its.end = laneFree;
+  }
+
   /// The first collective under way ends, and what waits for no other goes on.
   void await() {
     const Collective first = underWay.front();
     underWay.pop_front();
-    bytesUnderWay -= heldBy(first.op);
+    if (llvm::is_contained(bucket.members, first.op))
+      bucket = {};
+    if (!early.contains(first.op))
+      bytesUnderWay -= heldBy(first.op);
     now = std::max(now, first.end);
     OpBuilder builder(block.getTerminator());
     const Location at = first.op->getLoc();
@@ -135,10 +196,10 @@ private:
       await = AwaitGatherOp::create(builder, at, gather.getY(), gather.getX());
     } else {
       Value coming = first.op->getResult(0);
-      const bool isScatter = isa<ReduceScatterOp>(first.op);
+      const bool readsLater = isa<ReduceScatterOp, UnshardOp>(first.op);
       auto reduce =
           AwaitReduceOp::create(builder, at, coming.getType(), coming,
-                                isScatter ? ValueRange(first.op->getOperand(0)) : ValueRange());
+                                readsLater ? ValueRange(first.op->getOperand(0)) : ValueRange());
       coming.replaceAllUsesExcept(reduce.getY(), reduce.getOperation());
       missing.erase(coming);
       await = reduce;
@@ -160,13 +221,23 @@ private:
     place(launch);
   }
 
+  /// Small sums that are exchanged together, the last under way, and when the lane is free for them.
+  struct Bucket {
+    SmallVector<Operation *> members;
+    schedule::Cost laneFree = 0;
+    int64_t floats = 0;
+  };
+
   Block &block;
   const CostModel &costs;
   const Bytes most;
   schedule::Cost now = 0, laneFree = 0;
   std::deque<Collective> underWay;
-  Bytes bytesUnderWay = 0;
-  std::vector<Launch> waiting; ///< in the order of the graph
+  Bucket bucket;
+  Bytes bytesUnderWay = 0;           ///< and of what is there before its place
+  std::deque<Operation *> toCome;    ///< weights that are put together, not started yet
+  llvm::DenseSet<Operation *> early; ///< those started whose places have not been reached
+  std::vector<Launch> waiting;       ///< in the order of the graph
   llvm::DenseSet<Value> missing, readByWaiting;
 };
 

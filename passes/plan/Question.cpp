@@ -99,7 +99,7 @@ StepAnswer answer(Steps &steps, const StepQuestion &question) {
     return answer(steps, withBudgetInBytes(steps, question));
   if (!asked.eightBitPercent)
     return inStateThatFits(steps, question);
-  if (!asked.shardPercent)
+  if (!asked.shardPercent || !asked.weightShardPercent)
     return inShardsThatFit(steps, question);
   if (!asked.awayPercent)
     return withStateAwayThatFits(steps, question);
@@ -120,6 +120,7 @@ StepQuestion withBudgetInBytes(Steps &steps, StepQuestion question) {
   whole.awayPercent = 0;
   whole.eightBitPercent = whole.eightBitPercent.value_or(0);
   whole.shardPercent = whole.shardPercent.value_or(0);
+  whole.weightShardPercent = whole.weightShardPercent.value_or(0);
   KeptStep kept = keepingAll(steps, whole);
   StepChoice choice;
   choice.placed = std::move(kept.placed);
@@ -143,6 +144,7 @@ StepAnswer askedAgain(Steps &steps, const StepQuestion &question, StepAnswer bes
   settled.asked.rowChunks = best.step->variant.rowChunks;
   settled.asked.eightBitPercent = best.step->variant.eightBitPercent;
   settled.asked.shardPercent = best.step->variant.shardPercent;
+  settled.asked.weightShardPercent = best.step->variant.weightShardPercent;
   settled.asked.awayPercent = best.step->variant.awayPercent;
   settled.asked.launchesApart = best.step->variant.launchesApart;
   settled.asGiven = true;

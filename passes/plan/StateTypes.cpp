@@ -25,9 +25,20 @@ StepAnswer inStateThatFits(Steps &steps, const StepQuestion &question) {
   return inShareThatFits(steps, question, &StepVariant::eightBitPercent);
 }
 
-/// No more than the budget needs, since every further parameter is gathered in every step.
+/// No more than the budget needs: state first, whose shards put as many bytes on the network as whole state, then weights, which are
+/// gathered wherever they are read.
 StepAnswer inShardsThatFit(Steps &steps, const StepQuestion &question) {
-  return inShareThatFits(steps, question, &StepVariant::shardPercent);
+  StepQuestion tried = withBudgetInBytes(steps, question);
+  tried.asked.weightShardPercent = 0;
+  StepAnswer found = inShareThatFits(steps, tried, &StepVariant::shardPercent);
+  tried.asked.shardPercent = 100;
+  for (int64_t percent : {25, 50, 75, 100}) {
+    if (found.choice || !question.budget)
+      break;
+    tried.asked.weightShardPercent = percent;
+    found = answer(steps, tried);
+  }
+  return found;
 }
 
 /// No more than the budget needs, since every further tensor travels in every step.

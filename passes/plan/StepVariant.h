@@ -31,10 +31,13 @@ struct StepVariant {
   bool launchesApart = false;
   /// Of the optimizer's state that may lie in shards on several devices, the largest parameters first, so much does; absent: open.
   std::optional<int64_t> shardPercent = 0;
+  /// Of the weights whose state lies in shards, the largest first, so much lies in shards itself; absent: open, as shardPercent is.
+  std::optional<int64_t> weightShardPercent = 0;
   std::vector<std::string>
       wideNodes; ///< patterns of the nodes of a step in 16 bits that stay in f32
   /// Number among the shapes that are asked for, the largest first.
   int64_t shape = 0;
+  int64_t devices = 1; ///< that run a step together, each on the samples of the variant
 
   /// Samples of one graph run.
   std::optional<int64_t> samplesPerRun() const {

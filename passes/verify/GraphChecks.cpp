@@ -1,5 +1,6 @@
 #include "passes/verify/GraphChecks.h"
 
+#include "ir/StepGraphs.h"
 #include "ir/StowAttentionOps.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowEmbeddingOps.h"
@@ -88,6 +89,8 @@ LogicalResult checkArgument(func::FuncOp graph, unsigned index, ArrayRef<Argumen
                    << ", found " << type;
   Attribute init = graph.getArgAttr(index, kInitAttr);
   if (auto elements = dyn_cast_or_null<ElementsAttr>(init)) {
+    if (auto whole = graph.getArgAttrOfType<TypeAttr>(index, kShardOfAttr))
+      type = whole.getValue(); // of which each rank takes its own
     if (kind == ArgumentKind::Frozen && isa<FloatType>(elements.getElementType()) &&
         isa<FloatType>(getElementTypeOrSelf(type)))
       type = cast<ShapedType>(type).clone(elements.getElementType()); // which is rounded

@@ -99,7 +99,8 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
     nor a token that is no copy or await, but that of state that lies in slow memory (`stow.slow_state`), whose new value is returned as the token of
     its copy_out.
     O8: S11 holds.
-    O9: one await waits for every collective with `stow.started`, and nothing else reads what it makes, but that of an all_gather is returned.
+    O9: one await waits for every collective with `stow.started`, and nothing else reads what it makes, but that of an all_gather is returned;
+    one with `stow.with_next` is an all_reduce, as is the next collective, which is started before anything awaits it.
 
     Requires: any module.
 

@@ -68,15 +68,15 @@ LogicalResult checkShards(func::FuncOp graph, int64_t devices) {
     if (!whole)
       continue;
     auto type = dyn_cast<RankedTensorType>(whole.getValue());
-    const bool isOptimizer =
-        kindOfArgument(graph, argument.getArgNumber()) == ArgumentKind::Optimizer;
-    if (isOptimizer && type && argument.getType() == shardType(type, devices))
+    const auto kind = kindOfArgument(graph, argument.getArgNumber());
+    const bool isKept = kind == ArgumentKind::Optimizer || kind == ArgumentKind::Parameter;
+    if (isKept && type && argument.getType() == shardType(type, devices))
       continue;
     ok = false;
     graph.emitError() << "@" << graph.getSymName() << ": \""
                       << argumentString(graph, argument.getArgNumber(), kNameAttr)
-                      << "\" is no shard of optimizer state " << whole << " on " << devices
-                      << (devices == 1 ? " device" : " devices");
+                      << "\" is no shard of a parameter or of optimizer state " << whole << " on "
+                      << devices << (devices == 1 ? " device" : " devices");
   }
   return success(ok);
 }
@@ -89,7 +89,7 @@ Origins originsOf(Operation &op, Origins operands) {
     return {{}, op.getResult(0)};
   if (isa<ShardOp>(op))
     return {operands.batch, op.getResult(0)};
-  if (isa<AllGatherOp>(op))
+  if (isa<AllGatherOp, UnshardOp>(op))
     return {operands.batch, {}};
   return operands;
 }
@@ -138,11 +138,11 @@ LogicalResult checkReplicas(ModuleOp module) {
   const int64_t devices = devicesOf(module);
   bool ok = true;
   module.walk([&](Operation *op) {
-    if (!isa<AllReduceOp, ReduceScatterOp, ShardOp, AllGatherOp>(op))
+    if (!isa<AllReduceOp, ReduceScatterOp, ShardOp, AllGatherOp, UnshardOp>(op))
       return;
     auto graph = op->getParentOfType<func::FuncOp>();
     const int64_t ranks = op->getAttrOfType<IntegerAttr>("ranks").getInt();
-    if (ranks == devices && isStepGraph(graph))
+    if (ranks == devices && (isStepGraph(graph) || isa<UnshardOp>(op)))
       return;
     ok = false;
     op->emitOpError() << "is of " << ranks << " ranks in a graph of role "

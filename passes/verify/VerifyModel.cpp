@@ -1,4 +1,5 @@
 // Checks the form "model" (F0), constraints M1 to M7 of Passes.td.
+#include "ir/StowCollectiveOps.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowKernelOps.h"
 #include "ir/StowShapeOps.h"
@@ -20,7 +21,8 @@ bool hasLayout(Type type) {
 }
 
 LogicalResult checkModelOp(Operation &op) {
-  if (isTrainingOp(&op) || isa<MapOp, ProductMapOp, Conv2dMapOp, ReorderOp, DrawOp>(op)) // M6
+  if (isTrainingOp(&op) ||
+      isa<MapOp, ProductMapOp, Conv2dMapOp, ReorderOp, DrawOp, UnshardOp>(op)) // M6
     return op.emitError() << "'" << op.getName() << "' has no place in the form \"model\"";
   for (StringRef name : {kPhaseAttr, kRecomputeAttr, kInPlaceAttr, kInsideAttr, kWorkspaceAttr,
                          kOffsetsAttr, kWorkspaceOffsetAttr})

@@ -138,10 +138,27 @@ private:
     return success();
   }
 
+  /// Before the sum that it is exchanged together with has started it has not begun.
+  LogicalResult checkTogether(Operation &op) { // O9
+    if (!isa<AllReduceOp>(op) || !op.hasAttr("stow.started"))
+      return op.emitError() << "is exchanged with the next collective; only started sums are";
+    for (Operation *next = op.getNextNode(); next; next = next->getNextNode()) {
+      if (llvm::is_contained(next->getOperands(), op.getResult(0)))
+        return op.emitError() << "is awaited before the sum that it is exchanged with has started";
+      if (isa<AllReduceOp>(next) && next->hasAttr("stow.started"))
+        return success();
+      if (isa<AllReduceOp, ReduceScatterOp, AllGatherOp, UnshardOp>(next))
+        break;
+    }
+    return op.emitError() << "is exchanged with the next collective, which is no started sum";
+  }
+
   LogicalResult checkStarted(Operation &op) { // O9
+    if (op.hasAttr("stow.with_next") && failed(checkTogether(op)))
+      return failure();
     if (!op.hasAttr("stow.started"))
       return success();
-    if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op))
+    if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp, UnshardOp>(op))
       return op.emitError() << "is started; only collectives are";
     int64_t awaits = 0;
     for (OpOperand &use : op.getResult(0).getUses()) {

@@ -419,7 +419,8 @@ private:
   /// A sum is made where its result lies; what of it lies elsewhere the op has copied before it began.
   LogicalResult startExchange(Operation &op) {
     launch = {};
-    if (op.hasAttr("stow.together") || !isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op))
+    if (op.hasAttr("stow.together") ||
+        !isa<AllReduceOp, ReduceScatterOp, AllGatherOp, UnshardOp>(op))
       return op.emitError() << "is started, and no collective of its own";
     if (op.hasAttr(kWorkspaceAttr))
       return op.emitError() << "is started and has a workspace, which ends with its command";

@@ -155,10 +155,10 @@ CollectiveCall::Places placesOf(const Command &command, Address arena, const Ran
     fail(command, concat("is of another number of ranks than ", ranks.size()));
   const bool isGather = command.op == CommandOp::AllGather,
              isSum = command.op == CommandOp::AllReduce;
-  if (command.operands.size() != (isGather ? 3 : 2))
-    fail(command, isGather ? "expected a shard, a parameter and its new value"
+  if (command.operands.size() != 2 && !(isGather && command.operands.size() == 3))
+    fail(command, isGather ? "expected a shard, perhaps an old value, and the whole"
                            : "expected a value, and its sum or a shard of it");
-  const Operand &whole = isGather ? command.operands[2] : command.operands[0],
+  const Operand &whole = isGather ? command.operands.back() : command.operands[0],
                 &part = isGather ? command.operands[0] : command.operands[1];
   const int64_t count = floatsOf(command, whole);
   const int64_t expected = isSum ? count : shardElements(count, ranks.size());

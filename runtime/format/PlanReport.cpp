@@ -331,12 +331,16 @@ std::string describeReductions(const Plan &plan) {
                             ", each with this plan and a batch of its own, the model's");
   for (const GraphPlan &graph : plan.graphs)
     if (graph.reductions)
-      append(text, "; ", graph.name(), " adds up ", formatBytesExact(graph.reductions->bytes),
-             " in ", graph.reductions->count,
-             graph.reductions->count == 1 ? " reduction" : " reductions",
+      append(text, "; ", graph.name(),
+             graph.reductions->count > 0
+                 ? concat(" adds up ", formatBytesExact(graph.reductions->bytes), " in ",
+                          graph.reductions->count,
+                          graph.reductions->count == 1 ? " reduction" : " reductions",
+                          graph.reductions->gathers > 0 ? " and" : "")
+                 : "",
              graph.reductions->gathers > 0
-                 ? concat(" and gathers ", formatBytesExact(graph.reductions->gatheredBytes),
-                          " of updated shards in ", graph.reductions->gathers)
+                 ? concat(" gathers ", formatBytesExact(graph.reductions->gatheredBytes),
+                          " of shards in ", graph.reductions->gathers)
                  : "",
              ", for which each sends and gets ", formatBytesExact(graph.reductions->sentBytes),
              exposureOf(*graph.reductions));

@@ -5,6 +5,7 @@
 #include "runtime/format/Reduction.h"
 #include "runtime/host/Shards.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace stow::host {
@@ -51,6 +52,29 @@ std::unique_ptr<Exchange> bindAllReduce(const Command &command, char *arena, Ran
   return std::make_unique<AllReduceCall>(
       *ranks, arena + x.offset, arena + y.offset,
       laneScratch ? laneScratch : arena + command.workspaceOffset, count);
+}
+
+void SumsTogether::add(const Command &command, char *arena) {
+  const Operand &y = command.operands.back();
+  const int64_t count = storedBytes(y.layout, y.shape, y.dtype) / static_cast<Bytes>(sizeof(float));
+  floats += count;
+  if (floats > kMostTogether)
+    throw Error::badInput(concat("command ", command.title(), ": is exchanged with others of ",
+                                 floats - count, " floats; expected ", kMostTogether,
+                                 " of all at most, found ", floats));
+  sums.emplace_back(reinterpret_cast<float *>(arena + y.offset), static_cast<size_t>(count));
+}
+
+void SumsTogether::exchange() {
+  auto *all = reinterpret_cast<float *>(scratch), *to = all;
+  for (std::span<const float> sum : sums)
+    to = std::ranges::copy(sum, to).out;
+  ranks.sum(all, floats, reinterpret_cast<char *>(to));
+  const float *from = all;
+  for (std::span<float> sum : sums) {
+    std::copy_n(from, sum.size(), sum.data());
+    from += sum.size();
+  }
 }
 
 } // namespace stow::host

@@ -73,6 +73,11 @@ size_t ExchangeLane::add(std::unique_ptr<Exchange> exchange) {
   return jobs.size() - 1;
 }
 
+size_t ExchangeLane::nextNumber() {
+  const std::lock_guard lock(mutex);
+  return jobs.size();
+}
+
 void ExchangeLane::start(size_t number) {
   Job &job = *jobs.at(number);
   job.exchange->prepare();

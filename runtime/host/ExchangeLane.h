@@ -49,6 +49,9 @@ public:
   /// Notes an exchange to make again and again; returns its number.
   size_t add(std::unique_ptr<Exchange> exchange);
 
+  /// The number that the next one gets.
+  size_t nextNumber();
+
   /// Starts one, which has been awaited if it was started before.
   void start(size_t number);
   /// Returns when it has ended. Throws what it threw; one behind an exchange that threw is not made, and throws the same.

@@ -5,7 +5,6 @@
 #include "runtime/base/Parallel.h"
 #include "runtime/format/Reduction.h"
 #include "runtime/format/SlowCopies.h"
-#include "runtime/host/AllReduce.h"
 #include "runtime/host/Instructions.h"
 #include "runtime/host/Outside.h"
 #include "runtime/host/Shards.h"
@@ -67,7 +66,7 @@ void HostDevice::bind(const Program &program, const ProgramImage &image, Poison 
     const GraphProgram &graph = program.graphs[i];
     std::vector<BoundCommand> &bound = graphs.emplace_back();
     bound.reserve(graph.commands.size());
-    std::vector<size_t> started;
+    Started started;
     for (const Command &command : graph.commands) {
       if (slow && isOfCopy(command)) {
         bound.emplace_back(command, arena.data(), poison, slow->stepOf(command, i));
@@ -82,23 +81,69 @@ void HostDevice::bind(const Program &program, const ProgramImage &image, Poison 
       // The library keeps the tiles of one sequence as one call: they have one shape, but for the last.
       libraryCalls += command.op != CommandOp::Kernel;
     }
-    startsExchanges.push_back(started.empty() ? 0 : 1);
+    if (started.together)
+      throw Error::badInput("graph '" + graph.name() +
+                            "' ends before the last of sums that are exchanged together");
+    startsExchanges.push_back(started.onLane.empty() ? 0 : 1);
   }
   outside.fixed = kProcessBytes + kBytesPerCall * libraryCalls + (slow ? slow->outsideBytes() : 0) +
                   (program.devices > 1 ? kRanksProcessBytes : 0) + (lane ? kExchangeLaneBytes : 0);
 }
 
-/// A command of several ranks; `started` has the lane's numbers of the graph's started collectives, by their own.
-std::unique_ptr<LibraryCall> HostDevice::bindExchange(const Command &command,
-                                                      std::vector<size_t> &started) {
+namespace {
+
+/// What a caller does before its sum starts, and perhaps the start.
+class PreparedCall : public LibraryCall {
+public:
+  PreparedCall(std::unique_ptr<Exchange> sum, std::unique_ptr<LibraryCall> start)
+      : sum(std::move(sum)), start(std::move(start)) {}
+  void run() override {
+    sum->prepare();
+    if (start)
+      start->run();
+  }
+
+private:
+  std::unique_ptr<Exchange> sum;
+  std::unique_ptr<LibraryCall> start;
+};
+
+} // namespace
+
+/// Of sums that are exchanged together the last one's start is that of all; until then nobody awaits them.
+std::unique_ptr<LibraryCall> HostDevice::bindStart(const Command &command,
+                                                   std::unique_ptr<Exchange> exchange,
+                                                   Started &started) {
+  const bool withNext = command.ints.contains("with_next");
+  if (!withNext && !started.together) {
+    started.onLane.push_back(lane->add(std::move(exchange)));
+    return startOf(*lane, started.onLane.back());
+  }
+  if (command.op != CommandOp::AllReduce)
+    throw Error::badInput("command " + command.title() +
+                          ": expected a sum, with which the sums before it are exchanged");
+  if (!started.together)
+    started.together = std::make_unique<SumsTogether>(*options.ranks, lane->scratch());
+  started.together->add(command, arena.data());
+  // The number that the lane gives all of them; a later one is not known yet.
+  started.onLane.push_back(lane->nextNumber());
+  if (withNext)
+    return std::make_unique<PreparedCall>(std::move(exchange), nullptr);
+  const size_t own = lane->add(std::exchange(started.together, nullptr));
+  return std::make_unique<PreparedCall>(std::move(exchange), startOf(*lane, own));
+}
+
+/// A command of several ranks.
+std::unique_ptr<LibraryCall> HostDevice::bindExchange(const Command &command, Started &started) {
   const auto number = command.ints.find("exchange");
   const bool isNumbered = number != command.ints.end() && number->second.size() == 1 && lane;
   if (command.op == CommandOp::AwaitRanks) {
-    if (!isNumbered || number->second.front() < 0 || number->second.front() >= std::ssize(started))
+    if (!isNumbered || number->second.front() < 0 ||
+        number->second.front() >= std::ssize(started.onLane))
       throw Error::badInput(concat("command ", command.title(),
-                                   ": expected the number of one of the ", started.size(),
+                                   ": expected the number of one of the ", started.onLane.size(),
                                    " collectives that are started before it"));
-    return awaitOf(*lane, started[static_cast<size_t>(number->second.front())]);
+    return awaitOf(*lane, started.onLane[static_cast<size_t>(number->second.front())]);
   }
   char *scratch = isNumbered ? lane->scratch() : nullptr;
   std::unique_ptr<Exchange> exchange =
@@ -107,14 +152,15 @@ std::unique_ptr<LibraryCall> HostDevice::bindExchange(const Command &command,
           : bindShards(command, arena.data(), options.ranks, scratch);
   if (command.op == CommandOp::Shard || !lane)
     return exchange;
-  if (isNumbered && number->second.front() != std::ssize(started))
-    throw Error::badInput(concat("command ", command.title(), ": expected collective number ",
-                                 started.size(), ", found ", number->second.front()));
-  const size_t own = lane->add(std::move(exchange));
+  if (!isNumbered && started.together)
+    throw Error::badInput("command " + command.title() +
+                          " stands between sums that are exchanged together");
   if (!isNumbered)
-    return startAndAwait(*lane, own);
-  started.push_back(own);
-  return startOf(*lane, own);
+    return startAndAwait(*lane, lane->add(std::move(exchange)));
+  if (number->second.front() != std::ssize(started.onLane))
+    throw Error::badInput(concat("command ", command.title(), ": expected collective number ",
+                                 started.onLane.size(), ", found ", number->second.front()));
+  return bindStart(command, std::move(exchange), started);
 }
 
 std::optional<ExchangeWaits> HostDevice::exchangeWaits() const {

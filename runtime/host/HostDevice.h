@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/Device.h"
+#include "runtime/host/AllReduce.h"
 #include "runtime/host/Arena.h"
 #include "runtime/host/BoundCommand.h"
 #include "runtime/host/ExchangeLane.h"
@@ -35,7 +36,14 @@ private:
   const char *fetch(Bytes offset, Bytes bytes) override;
   void set(Bytes offset, Bytes bytes, uint8_t value) override;
 
-  std::unique_ptr<LibraryCall> bindExchange(const Command &command, std::vector<size_t> &started);
+  /// The collectives that a graph starts, by their own numbers.
+  struct Started {
+    std::vector<size_t> onLane;                       ///< the lane's numbers
+    std::unique_ptr<SumsTogether> together = nullptr; ///< the latest, to which more may come
+  };
+  std::unique_ptr<LibraryCall> bindExchange(const Command &command, Started &started);
+  std::unique_ptr<LibraryCall> bindStart(const Command &command, std::unique_ptr<Exchange> exchange,
+                                         Started &started);
   template <typename Action> void orCancelCopies(const Action &action);
   void requireArena() const;
   SlowMemory &slowMemory();

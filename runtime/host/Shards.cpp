@@ -110,11 +110,11 @@ std::unique_ptr<Exchange> bindShards(const Command &command, char *arena, Ranks 
                                      char *laneScratch) {
   Ranks &ranks = ranksOf(command, given);
   const bool isGather = command.op == CommandOp::AllGather;
-  if (command.operands.size() != (isGather ? 3 : 2))
-    fail(command, isGather ? "expected a shard, a parameter and its new value"
+  if (command.operands.size() != 2 && !(isGather && command.operands.size() == 3))
+    fail(command, isGather ? "expected a shard, perhaps an old value, and the whole"
                            : "expected a value and a shard of it");
-  // The parameter's new value lies where the old one does, and is the whole one.
-  const Operand &whole = isGather ? command.operands[2] : command.operands[0],
+  // A new value lies where the old one does.
+  const Operand &whole = isGather ? command.operands.back() : command.operands[0],
                 &shard = isGather ? command.operands[0] : command.operands[1];
   const int64_t count = floatsOf(command, whole);
   if (floatsOf(command, shard) != shardElements(count, ranks.size()))

@@ -310,8 +310,10 @@ int evaluate(const Program &given, ProgramImage image, const EvalOptions &option
   checkTargets(program, *samples);
   requireShapes(program, *samples);
   const ChosenWeights weights(program, options.weights, options.trained);
-  const ExecutorOptions run{options.threads, options.poison, options.check,
-                            options.slow,    options.gpu,    options.algorithms};
+  ExecutorOptions run{options.threads, options.poison, options.check,
+                      options.slow,    options.gpu,    options.algorithms};
+  if (evaluatesTogether(program))
+    run.ranks = team.engine();
   if (const std::string flag = flagOfCopies(run); isStill && !flag.empty())
     throw Error::badInput(flag + " is about buffers that travel to slow memory, and in an "
                                  "evaluation of this program none does; leave the flag out");

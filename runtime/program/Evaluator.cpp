@@ -74,6 +74,14 @@ void checkTargets(const Program &program, const Samples &samples) {
     checkProbabilities(targetArray(program, samples));
 }
 
+bool evaluatesTogether(const Program &program) {
+  return std::ranges::any_of(program.graphs, [](const GraphProgram &graph) {
+    return graph.role == GraphRole::Eval &&
+           std::ranges::any_of(graph.commands,
+                               [](const Command &command) { return isOfRanks(command.op); });
+  });
+}
+
 Evaluator::Evaluator(Executor &executor, const Samples &samples, NonFinite nonFinite)
     : executor(executor), loss(executor.program().loss), fitting(fittingOf(executor.program())),
       choice(executor.program()), counts(executor.program().shapeCount()) {
@@ -189,6 +197,18 @@ Metrics Evaluator::run(std::span<const int64_t> rows, std::span<Profile *const> 
                        program.batch);
   }
   return metrics;
+}
+
+int64_t Evaluator::runsOf(int64_t rows) const {
+  const int64_t batch = executor.program().batch, each = shapes.front().rows;
+  const auto partsOf = [each](int64_t count) { return (count + each - 1) / each; };
+  const bool isOwn = loss.kind == LossSpec::Kind::Output;
+  return rows / batch * partsOf(batch) + (isOwn ? 0 : partsOf(rows % batch));
+}
+
+void Evaluator::runAlong(int64_t row, int64_t runs) {
+  for (; runs > 0; --runs)
+    runPart(shapes.front(), std::span(&row, 1), nullptr);
 }
 
 bool Evaluator::addsParts(const InShape &in) const {

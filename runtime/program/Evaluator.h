@@ -23,6 +23,9 @@ const GraphOutput &modelOutput(const Program &program, size_t shape = 0);
 /// must be a probability is below 0. Does nothing for other losses.
 void checkTargets(const Program &program, const Samples &samples);
 
+/// True where ranks work together in the evaluation, so that all run it as often.
+bool evaluatesTogether(const Program &program);
+
 class Evaluator {
 public:
   /// Takes the memory it needs. `samples` outlives the evaluator and holds an array for each sample
@@ -39,6 +42,12 @@ public:
   /// A batch of fewer rows than the largest shape may also run in a shape of fewer samples, but where the model computes the loss.
   /// `profiles`, one for each shape's evaluation graph, or none: a step of one is one run of the graph, on a batch or a part of one.
   Metrics run(std::span<const int64_t> rows, std::span<Profile *const> profiles = {});
+
+  /// How often the graph runs for so many samples; of a program with one shape.
+  int64_t runsOf(int64_t rows) const;
+
+  /// Runs it so much more often, on a sample that does not count.
+  void runAlong(int64_t row, int64_t runs);
 
   /// How many batches ran in each shape so far.
   std::span<const int64_t> batchesByShape() const { return counts; }

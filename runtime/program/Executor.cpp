@@ -12,6 +12,7 @@
 #include "runtime/ranks/Ranks.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace stow {
@@ -194,8 +195,8 @@ struct Executor::Impl {
         checkShard(state);
       if (state.init.kind != Init::Kind::Data)
         continue;
-      uint64_t bytes =
-          static_cast<uint64_t>(elementCount(state.place.shape) * sizeOf(state.place.dtype));
+      const Shape &shape = state.shardOf ? *state.shardOf : state.place.shape;
+      uint64_t bytes = static_cast<uint64_t>(elementCount(shape) * sizeOf(state.place.dtype));
       if (bytes > image.constants.size() || state.init.dataOffset > image.constants.size() - bytes)
         throw Error::badInput(concat(
             "the initial value of '", state.name, "' at ", state.init.dataOffset, " with ", bytes,
@@ -237,7 +238,33 @@ struct Executor::Impl {
     checkNextInputs(program, graph);
   }
 
+  /// Of the whole tensor's first values the elements of this rank's shard, zero behind the end.
+  void initializeShard(const StateTensor &state, uint64_t seed) {
+    const ShardRange own =
+        shardRange(elementCount(*state.shardOf), program.devices, ranks ? ranks->rank() : 0);
+    const uint64_t key = tensorKey(seed, state.name);
+    writeElements(state.place, {[&](int64_t first, int64_t count, char *to) {
+                    const int64_t given = std::clamp<int64_t>(own.size() - first, 0, count),
+                                  begin = own.begin + first;
+                    auto *elements = reinterpret_cast<float *>(to);
+                    if (state.init.kind == Init::Kind::Data) {
+                      std::memcpy(elements,
+                                  image.constants.data() + state.init.dataOffset +
+                                      begin * sizeof(float),
+                                  static_cast<size_t>(given) * sizeof(float));
+                    } else if (given > 0) {
+                      double values[initChunk + 1];
+                      const int64_t odd = begin % 2; // drawn in pairs
+                      initialValues(state.init, key, begin - odd, given + odd, values);
+                      encodeValues(DType::F32, values + odd, given, elements);
+                    }
+                    std::fill(elements + given, elements + count, 0.0f);
+                  }});
+  }
+
   void initialize(const StateTensor &state, uint64_t seed) {
+    if (state.shardOf)
+      return initializeShard(state, seed);
     if (state.init.kind == Init::Kind::Data)
       return write(state.place, image.constants.data() + state.init.dataOffset);
     const uint64_t key = tensorKey(seed, state.name);

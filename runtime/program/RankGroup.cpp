@@ -225,9 +225,18 @@ Metrics RankGroup::evaluate(Evaluator &evaluator, std::span<const int64_t> rows)
   shareStatistics(evaluator.executorOf());
   const auto count = static_cast<int64_t>(rows.size());
   const int64_t batches = (count + batch - 1) / batch;
-  const int64_t begin = std::min(batches * rank() / size() * batch, count),
-                end = std::min(batches * (rank() + 1) / size() * batch, count);
-  return total(evaluator.run(rows.subspan(begin, end - begin)));
+  const auto beginOf = [&](int64_t rank) {
+    return std::min(batches * rank / size() * batch, count);
+  };
+  const int64_t begin = beginOf(rank()), end = beginOf(rank() + 1);
+  const Metrics own = evaluator.run(rows.subspan(begin, end - begin));
+  if (evaluatesTogether(evaluator.executorOf().program()) && !rows.empty()) {
+    int64_t most = 0;
+    for (int64_t rank = 0; rank < size(); ++rank)
+      most = std::max(most, evaluator.runsOf(beginOf(rank + 1) - beginOf(rank)));
+    evaluator.runAlong(rows.front(), most - evaluator.runsOf(end - begin));
+  }
+  return total(own);
 }
 
 Metrics RankGroup::total(const Metrics &own) {

@@ -6,7 +6,7 @@
   - two and three ranks follow the losses of as many batches on one GPU (--accumulate), and of as many ranks on processors; the stand-in adds up in
     the order of the ranks;
   - so do two with two batches each, of four on one;
-  - the optimizer's state in shards changes no bit, in parts that are equal and in parts that are not;
+  - the optimizer's state in shards changes no bit, and weights in shards change none, in parts that are equal and in parts that are not;
   - every rank runs the same collectives, on memory that NCCL knows, in one captured graph a step;
   - ranks that no MPI connects, as torchrun starts them, end with the same bits;
   - what is missing or does not go together is refused by name; a rank that ends, or NCCL's error, ends all with the last save.
@@ -66,6 +66,7 @@ def compare(runs: Runs, name: str, model: Path, data: Path, ranks: int, batch: i
     runs.compile(f"{name}_host", model, f"--batch={batch}", f"--devices={ranks}", "--threads=1", *flags)
     runs.compile(f"{name}_many", model, f"--batch={batch}", f"--devices={ranks}", gpu, *flags)
     runs.compile(f"{name}_shards", model, f"--batch={batch}", f"--devices={ranks}", gpu, "--shard-state=optimizer", *flags)
+    runs.compile(f"{name}_weights", model, f"--batch={batch}", f"--devices={ranks}", gpu, "--shard-state=parameters", *flags)
     plan = plan_of(runs.work / f"{name}_shards", "plan", "--format=json")
     reductions = plan["graphs"][0]["reductions"]
     log = runs.work / f"{name}_nccl"
@@ -75,6 +76,8 @@ def compare(runs: Runs, name: str, model: Path, data: Path, ranks: int, batch: i
     shards, shard_weights = runs.train(ranks, f"{name}_shards", data, STANDIN_NCCL_LOG=str(log))
     check(are_close(many, one) and are_close(many, host), f"{name}: {many} of {ranks} GPUs, {one} of one, {host} of processors")
     check(many == shards and weights == shard_weights, f"{name}: shards change {[key for key in weights if weights[key] != shard_weights[key]]}")
+    in_shards, in_shards_weights = runs.train(ranks, f"{name}_weights", data)
+    check(many == in_shards and weights == in_shards_weights, f"{name}: weights in shards change {[key for key in weights if weights[key] != in_shards_weights[key]]}")
     calls = [(runs.work / f"{name}_nccl.{rank}").read_text().splitlines() for rank in range(ranks)]
     check(all(lines == calls[0] for lines in calls), f"{name}: ranks run other collectives: {calls}")
     # The first run of every call brings the library's code to the device, before the arena is there; the captured one is of registered memory.

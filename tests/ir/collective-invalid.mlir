@@ -93,7 +93,7 @@ func.func @case(%x: tensor<4xf32>, %w: tensor<2x4xf32>) {
 // await_reduce C1: what is awaited has been started.
 func.func @case(%x: tensor<8xf32>) {
   %c = stow.all_reduce %x {ranks = 2 : i64} : (tensor<8xf32>) -> tensor<8xf32>
-  // expected-error @+1 {{expects what a started all_reduce makes, or a started reduce_scatter and its operand}}
+  // expected-error @+1 {{expects what a started all_reduce makes, or a started reduce_scatter or unshard and its operand}}
   %y = stow.await_reduce %c : (tensor<8xf32>) -> tensor<8xf32>
   return
 }
@@ -103,7 +103,7 @@ func.func @case(%x: tensor<8xf32>) {
 // await_reduce C1: a shard's sum is made of its operand until then.
 func.func @case(%x: tensor<8xf32>) {
   %c = stow.reduce_scatter %x {ranks = 2 : i64, stow.started} : (tensor<8xf32>) -> tensor<4xf32>
-  // expected-error @+1 {{expects what a started all_reduce makes, or a started reduce_scatter and its operand}}
+  // expected-error @+1 {{expects what a started all_reduce makes, or a started reduce_scatter or unshard and its operand}}
   %y = stow.await_reduce %c : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -125,5 +125,23 @@ func.func @case(%x: tensor<4xf32>, %z: tensor<4xf32>, %w: tensor<2x4xf32>) {
   %y = stow.all_gather %x, %w {ranks = 2 : i64, stow.started} : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   // expected-error @+1 {{expects what a started all_gather makes, and the shard that it reads}}
   stow.await_gather %y, %z : (tensor<2x4xf32>, tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+// unshard C2: a shard of the result.
+func.func @case(%x: tensor<3xf32>) {
+  // expected-error @+1 {{expects a shard of 'tensor<2x4xf32>' in f32, 'tensor<4xf32>', found 'tensor<3xf32>'}}
+  %y = stow.unshard %x {ranks = 2 : i64} : (tensor<3xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+// unshard C1.
+func.func @case(%x: tensor<8xf32>) {
+  // expected-error @+1 {{expects 2 ranks or more, found 1}}
+  %y = stow.unshard %x {ranks = 1 : i64} : (tensor<8xf32>) -> tensor<2x4xf32>
   return
 }

@@ -18,6 +18,8 @@ func.func @shards(%x: tensor<3x3xf32>, %w: tensor<3x3xf32>) {
   %s = stow.shard %w {ranks = 2 : i64} : (tensor<3x3xf32>) -> tensor<5xf32>
   // CHECK: stow.all_gather %{{.*}}, %{{.*}} {ranks = 2 : i64} : (tensor<5xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
   %y = stow.all_gather %s, %w {ranks = 2 : i64} : (tensor<5xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  // CHECK: stow.unshard %{{.*}} {ranks = 2 : i64} : (tensor<5xf32>) -> tensor<3x3xf32>
+  %z = stow.unshard %s {ranks = 2 : i64} : (tensor<5xf32>) -> tensor<3x3xf32>
   return
 }
 
@@ -35,5 +37,9 @@ func.func @started(%x: tensor<8xf32>, %w: tensor<8xf32>) -> (tensor<8xf32>, tens
   %new = stow.all_gather %shard, %w {ranks = 2 : i64, stow.started} : (tensor<4xf32>, tensor<8xf32>) -> tensor<8xf32>
   // CHECK: stow.await_gather %[[W]], %[[SHARD]] : (tensor<8xf32>, tensor<4xf32>) -> ()
   stow.await_gather %new, %shard : (tensor<8xf32>, tensor<4xf32>) -> ()
+  // CHECK: %[[WHOLE:.*]] = stow.unshard %[[SHARD]] {ranks = 2 : i64, stow.started}
+  %whole = stow.unshard %shard {ranks = 2 : i64, stow.started} : (tensor<4xf32>) -> tensor<8xf32>
+  // CHECK: stow.await_reduce %[[WHOLE]], %[[SHARD]] : (tensor<8xf32>, tensor<4xf32>) -> tensor<8xf32>
+  %there = stow.await_reduce %whole, %shard : (tensor<8xf32>, tensor<4xf32>) -> tensor<8xf32>
   return %y, %new : tensor<8xf32>, tensor<8xf32>
 }

@@ -120,7 +120,7 @@ module attributes {stow.form = "step", stow.devices = 2 : i64} {
 // -----
 
 // S11: a shard is of the module's devices.
-// expected-error @+2 {{@train: "m" is no shard of optimizer state tensor<4xf32> on 4 devices}}
+// expected-error @+2 {{@train: "m" is no shard of a parameter or of optimizer state tensor<4xf32> on 4 devices}}
 module attributes {stow.form = "step", stow.devices = 4 : i64} {
   func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
       %m: tensor<2xf32> {stow.name = "m", stow.kind = #stow.kind<optimizer>, stow.init = #stow.init<"constant", 0.0, 0.0>, stow.shard_of = tensor<4xf32>})

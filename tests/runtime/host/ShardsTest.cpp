@@ -84,9 +84,12 @@ float element(int64_t rank, int64_t i) {
          (rank == 1 ? 1e7f : 0.1f * static_cast<float>(rank));
 }
 
-/// Runs the command on all ranks, whose whole values are elements; returns their arenas.
-std::vector<std::vector<float>> runOnAll(CommandOp op, int64_t count, int64_t ranks) {
-  const Command command = commandOf(op, count, ranks);
+/// Runs the command on all ranks, whose whole values are elements; returns their arenas. A gather names an old value, or none.
+std::vector<std::vector<float>> runOnAll(CommandOp op, int64_t count, int64_t ranks,
+                                         bool hasOld = true) {
+  Command command = commandOf(op, count, ranks);
+  if (!hasOld)
+    command.operands.erase(command.operands.begin() + 1);
   std::vector<std::vector<float>> arenas(ranks);
   ThreadRanks::Team team(ranks);
   std::vector<std::thread> threads;
@@ -140,15 +143,16 @@ TEST(ShardsTest, ShardIsAPart) {
 
 // Tests that all ranks get all shards in their order, and nothing behind the end of the parameter.
 TEST(ShardsTest, AllGatherJoinsThem) {
-  for (auto [count, ranks] : cases) {
-    const auto arenas = runOnAll(CommandOp::AllGather, count, ranks);
-    for (const std::vector<float> &arena : arenas) {
-      for (int64_t i = 0; i < count; ++i)
-        ASSERT_EQ(arena[i], element(0, i));
-      ASSERT_EQ(arena[count], // the shard, which lies there
-                element(0, (&arena - arenas.data()) * shardElements(count, ranks)));
+  for (auto [count, ranks] : cases)
+    for (const bool hasOld : {true, false}) {
+      const auto arenas = runOnAll(CommandOp::AllGather, count, ranks, hasOld);
+      for (const std::vector<float> &arena : arenas) {
+        for (int64_t i = 0; i < count; ++i)
+          ASSERT_EQ(arena[i], element(0, i));
+        ASSERT_EQ(arena[count], // the shard, which lies there
+                  element(0, (&arena - arenas.data()) * shardElements(count, ranks)));
+      }
     }
-  }
 }
 
 // Tests that a command of other ranks, of another shard and with too little scratch is refused by name.
