@@ -3,6 +3,7 @@
 #include "compiler/Picture.h"
 #include "runtime/base/Text.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
 namespace stow {
@@ -25,14 +26,38 @@ std::string renderText(const Frontier &frontier) {
   return text;
 }
 
-std::string renderCsv(const Frontier &frontier) {
-  std::string text = "budget_bytes,arena_bytes,live_peak_bytes,time_ns,bound_ns,"
-                     "extra_time_percent,method\n";
+constexpr const char *kColumns = "budget_bytes,arena_bytes,live_peak_bytes,time_ns,bound_ns,"
+                                 "extra_time_percent,method";
+
+/// The points' rows, each behind `prefix`.
+std::string rowsOf(const Frontier &frontier, const std::string &prefix) {
+  std::string text;
   for (const FrontierPoint &point : frontier.points)
-    text += absl::StrFormat("%d,%d,%d,%d,%d,%.4f,%s\n", point.budgetBytes, point.arenaBytes,
-                            point.livePeakBytes, point.time, point.bound,
+    text += absl::StrFormat("%s%d,%d,%d,%d,%d,%.4f,%s\n", prefix, point.budgetBytes,
+                            point.arenaBytes, point.livePeakBytes, point.time, point.bound,
                             extraPercent(frontier, point.time), point.method);
   return text;
+}
+
+std::string renderCsv(const Frontier &frontier) {
+  return std::string(kColumns) + "\n" + rowsOf(frontier, "");
+}
+
+/// A record for each point.
+void addRecords(Json &records, const FrontierOfDevices &of) {
+  for (const FrontierPoint &point : of.frontier.points) {
+    Json record;
+    record["devices"] = of.devices;
+    record["shard_state"] = of.shards;
+    record["budget_bytes"] = point.budgetBytes;
+    record["arena_bytes"] = point.arenaBytes;
+    record["live_peak_bytes"] = point.livePeakBytes;
+    record["time_ns"] = point.time;
+    record["bound_ns"] = point.bound;
+    record["extra_time_percent"] = extraPercent(of.frontier, point.time);
+    record["method"] = point.method;
+    records.push_back(std::move(record));
+  }
 }
 
 } // namespace
@@ -65,7 +90,23 @@ std::string drawFrontierPage(const Frontier &frontier, const std::optional<Card>
   return drawPage(data);
 }
 
-std::vector<std::string> frontierFormats() { return {"text", "csv", "html"}; }
+std::vector<std::string> frontierFormats() { return {"text", "csv", "json", "html"}; }
+
+std::string renderFrontiers(const std::vector<FrontierOfDevices> &all, const std::string &format) {
+  if (format == "json") {
+    Json records = Json::array();
+    for (const FrontierOfDevices &one : all)
+      addRecords(records, one);
+    return dumpJsonLines(records) + "\n";
+  }
+  std::string text = format == "csv" ? absl::StrCat("devices,shard_state,", kColumns, "\n") : "";
+  for (const auto &[devices, shards, frontier] : all)
+    text += format == "csv" ? rowsOf(frontier, absl::StrCat(devices, ",", shards, ","))
+                            : absl::StrCat(text.empty() ? "" : "\n", devices,
+                                           devices == 1 ? " device" : " devices",
+                                           ", in shards: ", shards, "\n", renderText(frontier));
+  return text;
+}
 
 std::string renderFrontier(const Frontier &frontier, const std::string &format,
                            const std::optional<Card> &card) {

@@ -252,6 +252,137 @@ std::optional<Remedy> inShards(ModelSteps &steps, const ModelStep &step, const P
                 Changes::Nothing};
 }
 
+/// What of the state lies in shards, from whole state to weights.
+struct Sharding {
+  int64_t statePercent, weightPercent;
+  const char *words, *flag;
+};
+
+constexpr Sharding kShardings[] = {
+    {0, 0, "", ""},
+    {100, 0, ", the optimizer's state in shards", " --shard-state=optimizer"},
+    {100, 100, ", weights and the optimizer's state in shards", " --shard-state=parameters"}};
+
+/// The bytes of a kind of state.
+Bytes bytesOf(const Plan &plan, BufferKind kind) {
+  Bytes bytes = 0;
+  std::set<std::string> known; // of several graphs
+  for (const GraphPlan &graph : plan.graphs)
+    for (const PlannedBuffer &buffer : graph.buffers)
+      if (buffer.kind == kind && known.insert(buffer.name).second)
+        bytes += buffer.size;
+  return bytes;
+}
+
+/// The samples of a step over more devices than it has, as few as fit, with what of the state in shards. An estimate says which
+/// number to plan for, twice at most; only what a plan of its step fits is named.
+class MoreDevices {
+public:
+  MoreDevices(ModelSteps &steps, const ModelStep &step, const Plan &plan,
+              const CompileOptions &options, Bytes budget)
+      : steps(steps), step(step), plan(plan), options(options), budget(budget),
+        samples(batchOf(plan)), growing(bytesThatGrow(plan, samples)) {}
+
+  /// Where `budget` is what a process has: less what it takes to be connected to others.
+  static Bytes budgetOfRank(const CompileOptions &options, Bytes budget) {
+    return options.devices > 1
+               ? budget
+               : budget - chooseBackend(options)->outsideOfRanks().bytes.value_or(0);
+  }
+
+  std::vector<Remedy> remedies() {
+    if (!flagAgainstDevices(options).empty() || !options.modelPath.ends_with(".onnx") ||
+        samples < 1)
+      return {};
+    const Silent silent(step);
+    std::vector<Remedy> found;
+    int64_t most = kMost;
+    for (const Sharding &sharding : kShardings) {
+      if (!isMore(sharding))
+        continue;
+      try {
+        if (const int64_t devices = fewest(sharding, most)) {
+          found.push_back(remedyOf(sharding, devices));
+          most = devices / 2; // in shards, on fewer than with less in shards
+        }
+      } catch (const Error &error) {
+        if (error.kind() != ErrorKind::BadInput)
+          throw;
+        return found; // at another batch there is no such step, which is said of a smaller one
+      }
+    }
+    return found;
+  }
+
+private:
+  static constexpr int64_t kMost = 1024;
+
+  /// Not less in shards than is asked for; with several devices, state in shards on as many is a remedy of its own.
+  bool isMore(const Sharding &sharding) const {
+    return sharding.statePercent >= step.variant.shardPercent.value_or(0) &&
+           sharding.weightPercent >= step.variant.weightShardPercent.value_or(0) &&
+           (sharding.statePercent == 0 || step.variant.eightBitPercent == 0);
+  }
+
+  int64_t samplesOfAll() const { return samples * options.devices; }
+
+  /// Of a device: its share of the samples, where they can be shared; else as many as the step has.
+  int64_t samplesOn(int64_t devices) const {
+    return samplesOfAll() % devices == 0 ? samplesOfAll() / devices : samples;
+  }
+
+  /// What no plan goes far below.
+  double estimate(const Sharding &sharding, int64_t devices) const {
+    const auto saved = [&](int64_t percent, BufferKind kind) {
+      const double left = static_cast<double>(options.devices) / static_cast<double>(devices);
+      return percent == 0 ? 0 : static_cast<double>(bytesOf(plan, kind)) * (1 - left);
+    };
+    const double gone = 1 - static_cast<double>(samplesOn(devices)) / static_cast<double>(samples);
+    return static_cast<double>(plan.arenaBytes) - gone * static_cast<double>(growing) -
+           saved(sharding.statePercent, BufferKind::Optimizer) -
+           saved(sharding.weightPercent, BufferKind::Parameter);
+  }
+
+  /// The least number of devices, a power of two times those of the step, with a plan that fits; 0: none is known.
+  int64_t fewest(const Sharding &sharding, int64_t most) {
+    int tries = 0;
+    for (int64_t devices = 2 * options.devices; devices <= most && tries < 2; devices *= 2) {
+      if (estimate(sharding, devices) > static_cast<double>(budget))
+        continue;
+      ++tries;
+      StepVariant variant = askedAs(step, options);
+      variant.devices = devices;
+      variant.samples = samplesOn(devices);
+      variant.shardPercent = sharding.statePercent;
+      variant.weightShardPercent = sharding.weightPercent;
+      arenaBytes = leastPlacement(budget, *steps.steps.at(variant, Times::Sheet));
+      if (arenaBytes <= budget)
+        return devices;
+    }
+    return 0;
+  }
+
+  /// Sums over samples are taken in another order; batch normalizations see fewer samples, and where these cannot be shared a step has more.
+  Remedy remedyOf(const Sharding &sharding, int64_t devices) const {
+    const int64_t own = samplesOn(devices), all = own * devices;
+    const bool isSameStep = all == samplesOfAll() && bytesOf(plan, BufferKind::Statistic) == 0;
+    return {plan.arenaBytes - arenaBytes,
+            absl::StrCat(devices, " devices, each with ", own, " of the ", all,
+                         " samples of a step", sharding.words, ", which fits: --devices=", devices,
+                         " --batch=", own, sharding.flag),
+            isSameStep ? Changes::LastBits : Changes::Results};
+  }
+
+  ModelSteps &steps;
+  const ModelStep &step;
+  const Plan &plan;
+  const CompileOptions &options;
+  const Bytes budget;
+  const int64_t samples;
+  const Bytes growing;
+  Bytes arenaBytes = 0; ///< of the last one that was planned
+};
+
 /// No plan of the step in which values travel to slow memory takes less, as far as its schedule problem tells: what its largest op
 /// reads and writes, or its evaluation takes. Where joins are placed anew for every order it is an estimate, and is said to be one.
 Bytes leastWithCopies(const schedule::Problem &problem, const Plan &plan) {
@@ -328,7 +459,8 @@ std::optional<Remedy> stateInSlowMemory(const Plan &plan, const SlowWords &words
 /// What would lower the arena, by what it gains; `inF32` is the smallest arena in f32, where the step is in 16 bits.
 std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &plan,
                              const CompileOptions &options, Bytes budget,
-                             std::optional<Bytes> inF32, const std::vector<Remedy> &batch) {
+                             std::optional<Bytes> inF32, const std::vector<Remedy> &batch,
+                             Bytes budgetOfRank) {
   const StepChoice &smallest = step.planner().smallest();
   std::vector<Remedy> list = stateRemedies(plan, options.optimizer.text);
   for (Remedy &chunked : inChunks(steps, step, plan, options, budget))
@@ -337,6 +469,8 @@ std::vector<Remedy> remedies(ModelSteps &steps, ModelStep &step, const Plan &pla
     list.push_back(std::move(*fewer));
   if (std::optional<Remedy> sharded = inShards(steps, step, plan, options, budget))
     list.push_back(std::move(*sharded));
+  for (Remedy &shared : MoreDevices(steps, step, plan, options, budgetOfRank).remedies())
+    list.push_back(std::move(shared));
   if (std::optional<Remedy> narrow = sixteenBits(plan);
       narrow && options.precision == Precision::F32)
     list.push_back(std::move(*narrow));
@@ -387,7 +521,10 @@ Error infeasible(ModelSteps &steps, ModelStep &step, const CompileOptions &optio
     text += obstacle + "\n";
   text += "remedies, by what they gain:\n";
   const BatchRemedy batch = smallerBatch(steps, step, smallest, plan, options, budget);
-  std::vector<Remedy> list = remedies(steps, step, plan, options, budget, inF32, batch.remedies);
+  const bool isOfProcess = options.budgetIsCard || options.budgetCovers == BudgetCovers::Process;
+  std::vector<Remedy> list =
+      remedies(steps, step, plan, options, budget, inF32, batch.remedies,
+               isOfProcess ? MoreDevices::budgetOfRank(options, budget) : budget);
   list.push_back({plan.arenaBytes - budget,
                   absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes + beside),
                   Changes::Nothing});
@@ -418,6 +555,11 @@ void addRemedies(Verdict &verdict, ModelSteps &steps, ModelStep &step,
     if (const StepChoice quick = nearlySmallest(step); !quick.isRefused()) {
       const Plan least = planOf(*quick.placed, step.costs);
       verdict.remedies = remediesOf(least);
+      for (Remedy &shared :
+           MoreDevices(steps, step, least, options, MoreDevices::budgetOfRank(options, limit))
+               .remedies())
+        verdict.remedies.push_back(std::move(shared));
+      sortRemedies(verdict.remedies);
       verdict.remediesOf =
           absl::StrCat("of a plan near the smallest of this step, ", stillTooMuch(least),
                        " (its state alone is ", formatBytes(least.persistentBytes), ")");
@@ -440,8 +582,8 @@ void addRemedies(Verdict &verdict, ModelSteps &steps, ModelStep &step,
   const StepChoice &smallest = planner.smallest();
   const Plan least = planOf(*smallest.placed, step.costs);
   BatchRemedy batch = smallerBatch(steps, step, smallest, least, options, limit);
-  verdict.remedies =
-      remedies(steps, step, least, options, limit, smallestInF32(steps, step), batch.remedies);
+  verdict.remedies = remedies(steps, step, least, options, limit, smallestInF32(steps, step),
+                              batch.remedies, MoreDevices::budgetOfRank(options, limit));
   verdict.remediesOf = "of the smallest plan of this step, " + stillTooMuch(least);
   verdict.remedyMissing = batch.missing;
 }

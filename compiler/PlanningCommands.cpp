@@ -2,6 +2,7 @@
 #include "compiler/CardVerdict.h"
 #include "compiler/Commands.h"
 #include "compiler/Compile.h"
+#include "compiler/DeviceCases.h"
 #include "compiler/FixedBatch.h"
 #include "compiler/FrontierReport.h"
 #include "compiler/ProgressLine.h"
@@ -9,6 +10,7 @@
 #include "compiler/StepNotes.h"
 #include "passes/SmallLaunches.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Json.h"
 #include "runtime/base/LongWork.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -33,6 +35,7 @@ struct FrontierRequest {
 
 struct MaxBatchRequest {
   CompileOptions options;
+  ReportPlace place;
   int64_t limit = 1 << 20;
   std::optional<double> extraTime; ///< --extra-time, as a share
 };
@@ -55,19 +58,18 @@ double parseStep(const std::string &text) {
   return step;
 }
 
-int frontier(FrontierRequest &request) {
-  CompileOptions &options = request.options;
-  finishOptions(options);
-  options.shapes.clear(); // of several shapes the largest decides
+/// Throws Error(BadInput) where the flags, which have been finished, ask what no frontier answers.
+void checkFrontier(const CompileOptions &options) {
   if (options.memoryBudget || options.inSegments || options.recompute)
     throw Error::badInput(
         "stowage frontier plans every budget; leave out --memory-budget, --recompute and "
         "--checkpoint" +
         std::string(options.accumulate == kAny ? ", and say how many batches: --accumulate=K"
                                                : ""));
-  if (request.place.format != "html")
-    refuseCard(options);
-  const std::optional<Card> card = cardOf(options);
+}
+
+/// `keep` says whether its points keep their plans.
+Frontier frontierOf(const CompileOptions &options, double distance, KeepPlans keep) {
   MLIRContext context;
   prepareContext(context);
   StageTimer timer;
@@ -83,14 +85,51 @@ int frontier(FrontierRequest &request) {
     apart = model.steps.exactly(variant, Times::Asked);
   }
   const Interruptible interruptible;
-  Frontier frontier =
-      findFrontier({step->planner(), step->costs, noteOf(step->leftWide, options),
-                    apart ? &apart->planner() : nullptr},
-                   request.step, request.place.format == "html" ? KeepPlans::Yes : KeepPlans::No);
+  Frontier frontier = findFrontier({step->planner(), step->costs, noteOf(step->leftWide, options),
+                                    apart ? &apart->planner() : nullptr},
+                                   distance, keep);
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
   endProgress();
   reportRefusals(step->planner().refusals(), std::nullopt);
-  writeReport(renderFrontier(frontier, request.place.format, card), request.place);
+  return frontier;
+}
+
+/// Of several numbers of devices: one frontier for each way.
+int compareFrontiers(const FrontierRequest &request) {
+  if (request.place.format == "html")
+    throw Error::badInput("the page has one frontier; give one number of --devices, or "
+                          "--format=text, csv or json");
+  refuseCard(request.options);
+  std::vector<FrontierOfDevices> all;
+  for (CompileOptions &options : deviceCases(request.options)) {
+    options.shapes.clear();
+    checkFrontier(options);
+    all.push_back(
+        {options.devices, shardsOf(options), frontierOf(options, request.step, KeepPlans::No)});
+    if (all.back().frontier.isPartial)
+      break;
+  }
+  writeReport(renderFrontiers(all, request.place.format), request.place);
+  return exitCodeOf(all.back().frontier.isPartial, "smaller budgets were not planned");
+}
+
+int frontier(FrontierRequest &request) {
+  CompileOptions &options = request.options;
+  if (!options.deviceCounts.empty())
+    return compareFrontiers(request);
+  finishOptions(options);
+  options.shapes.clear(); // of several shapes the largest decides
+  checkFrontier(options);
+  const bool isPage = request.place.format == "html";
+  if (!isPage)
+    refuseCard(options);
+  const std::optional<Card> card = cardOf(options);
+  const Frontier frontier =
+      frontierOf(options, request.step, isPage ? KeepPlans::Yes : KeepPlans::No);
+  writeReport(request.place.format == "json"
+                  ? renderFrontiers({{options.devices, shardsOf(options), frontier}}, "json")
+                  : renderFrontier(frontier, request.place.format, card),
+              request.place);
   return exitCodeOf(frontier.isPartial, "smaller budgets were not planned");
 }
 
@@ -179,13 +218,9 @@ double mostExtraTime(const MaxBatchRequest &request) {
   return request.extraTime.value_or(kMostExtraTime);
 }
 
-int maxBatch(MaxBatchRequest &request) {
-  CompileOptions &options = request.options;
-  const double extraTime = mostExtraTime(request);
-  options.recompute.reset();
-  options.budgetIsCard |= !options.memoryBudget && cardOf(options);
-  finishOptions(options);
-  options.shapes.clear(); // of several shapes the largest decides
+/// Throws Error(BadInput) where the flags, which have been finished, ask for no batch that can be found, and Error(Infeasible) where
+/// nothing is left of the budget: what it leaves to the arena.
+Bytes arenaBudgetOf(const CompileOptions &options) {
   if (!options.memoryBudget || !options.memoryBudget->bytes)
     throw Error::badInput("stowage max-batch needs --memory-budget in bytes, e.g. "
                           "--memory-budget=2GiB, or a card: --card=24GiB");
@@ -208,22 +243,116 @@ int maxBatch(MaxBatchRequest &request) {
   if (budget < 0)
     throw Error::infeasible("STOW1001: " +
                             coveredBeside(options, *options.memoryBudget->bytes, beside));
+  return budget;
+}
+
+/// The largest batch of finished flags.
+BatchAnswer largestBatch(const CompileOptions &options, Bytes budget, double extraTime,
+                         int64_t limit) {
   MLIRContext context;
   prepareContext(context);
   if (const std::optional<FixedBatch> fixed = findFixedBatch(context, options))
     throw onlyOneBatch(context, options, *fixed, budget);
-  // What is asked about is one of the batches that a step has.
-  const int64_t parts = options.accumulate;
   const SaidOnce once(context);
   const Interruptible interruptible;
   StageTimer timer;
   ModelSteps model(context, options, timer);
-  const BatchAnswer answer =
-      findMaxBatch({model.steps, variantOf(options), budget, extraTime}, request.limit / parts);
+  BatchAnswer answer = findMaxBatch({model.steps, variantOf(options), budget, extraTime}, limit);
   endProgress();
   reportRefusals(answer.refusals, std::nullopt);
   if (answer.batch == 0 && answer.isPartial)
     throw Interrupted();
+  return answer;
+}
+
+/// One way to run the step, and the largest batch of it.
+struct LargestOfDevices {
+  int64_t devices = 1;
+  const char *shards = "";
+  Bytes budget = 0;
+  BatchAnswer answer;
+};
+
+std::string describeLargest(const std::vector<LargestOfDevices> &all, double extraTime) {
+  std::string text = absl::StrFormat("%8s  %-12s %14s %14s %16s %12s %14s %12s\n", "devices",
+                                     "in shards", "samples a step", "of a rank", "arena bytes",
+                                     "step ms", "us per sample", "recomputed");
+  for (const auto &[devices, shards, budget, answer] : all) {
+    absl::StrAppendFormat(&text, "%8d  %-12s ", devices, shards);
+    if (answer.batch == 0) {
+      absl::StrAppend(&text, answer.isTooSlow
+                                 ? absl::StrFormat("one sample fits for more than %.4g %% more "
+                                                   "time alone (--extra-time)\n",
+                                                   100 * extraTime)
+                                 : "not even one sample fits " + formatBytesExact(budget) +
+                                       "; the smallest arena found for it is " +
+                                       formatBytesExact(answer.leastBytes) + "\n");
+      continue;
+    }
+    const BatchPoint &point = answer.curve.back();
+    const int64_t samples = answer.batch * devices;
+    const auto nanoseconds = static_cast<double>(point.time);
+    absl::StrAppendFormat(&text, "%14d %14d %16d %12.3f %14.3f %10.2f %%\n", samples, answer.batch,
+                          answer.arenaBytes, nanoseconds / 1e6,
+                          nanoseconds / 1e3 / static_cast<double>(samples), 100 * answer.extraTime);
+  }
+  return text;
+}
+
+/// A record for each way; what is not known is null.
+std::string largestAsJson(const std::vector<LargestOfDevices> &all) {
+  Json records = Json::array();
+  for (const auto &[devices, shards, budget, answer] : all) {
+    Json record;
+    record["devices"] = devices;
+    record["shard_state"] = shards;
+    record["budget_bytes"] = budget;
+    record["batch"] = answer.batch;
+    record["batch_of_all"] = answer.batch * devices;
+    const bool fits = answer.batch > 0;
+    record["arena_bytes"] = fits ? Json(answer.arenaBytes) : Json();
+    record["step_seconds"] =
+        fits ? Json(static_cast<double>(answer.curve.back().time) * 1e-9) : Json();
+    record["extra_time_fraction"] = fits ? Json(answer.extraTime) : Json();
+    record["smallest_bytes"] = fits || answer.isTooSlow ? Json() : Json(answer.leastBytes);
+    record["proven_not_to_fit"] = answer.provenAbove ? Json(*answer.provenAbove) : Json();
+    records.push_back(std::move(record));
+  }
+  return dumpJsonLines(records) + "\n";
+}
+
+/// Of several numbers of devices, or as JSON: a row for each way, also of those that have no batch.
+int compareLargest(const MaxBatchRequest &request, double extraTime) {
+  CompileOptions asked = request.options;
+  if (asked.deviceCounts.empty())
+    asked.deviceCounts = {asked.devices};
+  std::vector<LargestOfDevices> all;
+  for (CompileOptions &options : deviceCases(asked)) {
+    options.shapes.clear();
+    const Bytes budget = arenaBudgetOf(options);
+    all.push_back({options.devices, shardsOf(options), budget,
+                   largestBatch(options, budget, extraTime, request.limit / options.accumulate)});
+    if (all.back().answer.isPartial)
+      break;
+  }
+  writeReport(request.place.format == "json" ? largestAsJson(all) : describeLargest(all, extraTime),
+              request.place);
+  return exitCodeOf(all.back().answer.isPartial, "larger batches may fit");
+}
+
+int maxBatch(MaxBatchRequest &request) {
+  CompileOptions &options = request.options;
+  const double extraTime = mostExtraTime(request);
+  options.recompute.reset();
+  options.budgetIsCard |= !options.memoryBudget && cardOf(options);
+  if (!options.deviceCounts.empty() || request.place.format == "json")
+    return compareLargest(request, extraTime);
+  finishOptions(options);
+  options.shapes.clear(); // of several shapes the largest decides
+  const Bytes budget = arenaBudgetOf(options);
+  // What is asked about is one of the batches that a step has.
+  const int64_t parts = options.accumulate;
+  const BatchAnswer answer = largestBatch(options, budget, extraTime, request.limit / parts);
   if (answer.batch == 0 && answer.isTooSlow)
     throw Error::infeasible(absl::StrFormat("STOW1001: a batch of %d fits %s for more than %.4g %% "
                                             "more time alone; --extra-time=P%% allows more",
@@ -259,6 +388,7 @@ Run frontierCommand(CommandLine &line) {
 
 Run maxBatchCommand(CommandLine &line) {
   auto request = std::make_shared<MaxBatchRequest>();
+  addReportFlags(line, request->place, {"text", "json"});
   line.value("extra-time", "P%",
              "the most time that recomputation may add to a step, e.g. 20% (default: 50%, so that "
              "a sample takes at "

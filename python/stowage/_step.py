@@ -1,5 +1,6 @@
 """A compiled training step as a function."""
 
+import json
 import os
 import re
 import shutil
@@ -247,17 +248,25 @@ def plan(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer:
 def frontier(model: Any, example_inputs: Any = None, *, loss: Any = None, optimizer: Any = "sgd", batch: Optional[int] = None,
              threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True,
              binary: Any = None, method: Any = None, **options: Any) -> "list[dict[str, Any]]":  # fmt: skip
-    """Time against memory, as `Step.frontier` has it, of what `plan` takes."""
+    """Time against memory, as `Step.frontier` has it, of what `plan` takes. Of a list of numbers, devices=[1, 2, 4], records have `devices`
+    and `shard_state` as well."""
     model, example_inputs, options = configured(model, example_inputs, method, options)
     return _frontier(_Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch))
 
 
 def max_batch(model: Any, example_inputs: Any = None, *, memory_budget: Any = None, loss: Any = None, optimizer: Any = "sgd",
               threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), binary: Any = None,
-              method: Any = None, **options: Any) -> int:  # fmt: skip
-    """The largest batch whose step fits the budget, of what `plan` takes; without a budget, the card of `target` or `card`."""
+              method: Any = None, **options: Any) -> "int | list[dict[str, Any]]":  # fmt: skip
+    """The largest batch whose step fits the budget, of what `plan` takes; without a budget, the card of `target` or `card`. Of a list of
+    numbers, devices=[1, 2, 4], a record for each of them and for what lies in shards there (shard_state; "auto": each kind), with `batch`
+    of a device and `batch_of_all`: 0 where not even one sample fits."""
+    compares = isinstance(options.get("devices"), (list, tuple))
     model, example_inputs, options = configured(model, example_inputs, method, options)
     source = _Source(model, example_inputs, loss, optimizer, None, threads, target_cpu, flags, options, binary, dynamic_batch=True)
+    if compares:
+        flags = [*source.arguments(with_batch=False), *_budget_flag(memory_budget), "--format=json"]
+        records: "list[dict[str, Any]]" = json.loads(_tool.run(["max-batch", *flags], binary))
+        return records
     return _max_batch(source, memory_budget)
 
 
@@ -268,7 +277,7 @@ def _frontier(source: _Source) -> "list[dict[str, Any]]":
     for line in lines[1:]:
         record: "dict[str, Any]" = dict(zip(keys, line.split(",")))
         for key in keys:
-            if key != "method":
+            if key not in ("method", "shard_state"):
                 record[key] = float(record[key]) if key == "extra_time_percent" else int(record[key])
         records.append(record)
     return records

@@ -292,6 +292,17 @@ class Digits(unittest.TestCase):
         self.assertTrue(all(a["arena_bytes"] > b["arena_bytes"] for a, b in zip(points, points[1:])))
         self.assertGreaterEqual(step.max_batch(step.plan.arena_bytes), 16)
 
+    def test_several_devices_are_compared(self) -> None:
+        model = {"model": ROOT / "tests/compiler/import/networks/residual_train_14.onnx", "loss": "mse", "threads": 1, "optimizer": "adamw:lr=1e-3"}
+        alone = stowage.max_batch(memory_budget="64KiB", **model)
+        records = stowage.max_batch(memory_budget="64KiB", devices=[1, 2], shard_state="auto", **model)
+        self.assertEqual([(record["devices"], record["shard_state"]) for record in records], [(1, "none"), (2, "none"), (2, "optimizer"), (2, "parameters")])
+        self.assertEqual(records[0]["batch"], alone)
+        self.assertTrue(all(record["batch_of_all"] == record["devices"] * record["batch"] for record in records))
+        self.assertGreaterEqual(records[2]["batch"], records[1]["batch"])  # what shards leave is room for samples
+        points = stowage.frontier(batch=16, devices=[1, 2], flags=["--step=50"], **model)
+        self.assertEqual({(point["devices"], point["shard_state"]) for point in points}, {(1, "none"), (2, "none")})
+
     def test_compiler_errors(self) -> None:
         with self.assertRaises(stowage.InfeasibleBudget) as caught:
             stowage.compile(MODEL, memory_budget=100_000, threads=2)
