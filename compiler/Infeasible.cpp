@@ -292,7 +292,7 @@ public:
 
   std::vector<Remedy> remedies() {
     if (!flagAgainstDevices(options).empty() || !options.modelPath.ends_with(".onnx") ||
-        samples < 1)
+        samples < 1 || step.variant.batches != 1)
       return {};
     const Silent silent(step);
     std::vector<Remedy> found;
