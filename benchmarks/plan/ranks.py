@@ -4,10 +4,11 @@
   benchmarks/plan/ranks.py                                          GPT-2 1.5B and Llama 3.1 8B, a table in Markdown
   benchmarks/plan/ranks.py --only=GPT-2 --devices=8                 one of them on 8 devices
   benchmarks/plan/ranks.py --only=Llama --shape=2x8192 --devices=8 --flags=--memory-budget=74GiB
+  benchmarks/plan/ranks.py --only=Llama --devices=8 --shards=parameters --flags=--memory-budget=22GiB
 
-Needs the package with PyTorch and Transformers. STOWAGE_BINARY names the compiler. Steps are in bf16 with AdamW, the optimizer's state in shards, planned
-for a processor with AVX2 and 8 threads, whatever machine plans; nothing is computed again, but for rows whose flags say so. Behind the plan stand figures
-that are counted, not planned: what of its state a rank would keep if parameters lay in shards, too, and by how much less that is.
+Needs the package with PyTorch and Transformers. STOWAGE_BINARY names the compiler. Steps are in bf16 with AdamW, the optimizer's state in shards or weights as
+well, planned for a processor with AVX2 and 8 threads, whatever machine plans; nothing is computed again, and no weight put together again, but for rows whose
+flags say so.
 """
 
 import argparse
@@ -30,15 +31,15 @@ MODELS = {
     ),
 }  # fmt: skip
 COLUMNS = [
-    "model", "batch x tokens of a rank", "devices", "flags", "arena, GiB", "of it parameters", "optimizer", "lower bound", "recomputation", "sent a step, GiB",
-    "state if parameters lay in shards, too", "seconds to plan",
+    "model", "batch x tokens of a rank", "devices", "in shards", "flags", "arena, GiB", "of it parameters", "optimizer", "lower bound", "recomputation", "sent a step, GiB",
+    "gathers", "seconds to plan",
 ]  # fmt: skip
 
 
-def row(name: str, shape: "tuple[int, int] | None", devices: int, flags: "list[str]") -> str:
+def row(name: str, shape: "tuple[int, int] | None", devices: int, shards: str, flags: "list[str]") -> str:
     model, own = MODELS[name]
     shape = shape or own
-    several = {"devices": devices, "shard_state": "optimizer"} if devices > 1 else {}
+    several = {"devices": devices, "shard_state": shards} if devices > 1 else {}
     start = time.monotonic()
     settings = {"optimizer": "adamw:lr=1e-4", "precision": "bf16", "target_cpu": "x86-64-v3", "threads": 8}
     try:
@@ -51,12 +52,11 @@ def row(name: str, shape: "tuple[int, int] | None", devices: int, flags: "list[s
     for buffer in known["buffers"]:
         if buffer["kind"] in kinds:
             kinds[buffer["kind"]] += buffer["size"]
-    sent = known["graphs"][0].get("reductions", {}).get("sent_bytes", 0)
-    inShards = kinds["parameter"] / devices + kinds["optimizer"]
+    sums = known["graphs"][0].get("reductions", {})
     cells = [
-        name, "x".join(map(str, shape)), f"{devices:,}", " ".join(f"`{flag}`" for flag in flags), f"{plan.arena_bytes / GIB:.2f}",
+        name, "x".join(map(str, shape)), f"{devices:,}", shards if devices > 1 else "", " ".join(f"`{flag}`" for flag in flags), f"{plan.arena_bytes / GIB:.2f}",
         f"{kinds['parameter'] / GIB:.2f}", f"{kinds['optimizer'] / GIB:.2f}", f"{known['lower_bound_bytes'] / GIB:.2f}",
-        f"{100 * known['extra_time_fraction']:.1f} %", f"{sent / GIB:.2f}", f"{inShards / GIB:.2f}", f"{seconds:.0f}",
+        f"{100 * known['extra_time_fraction']:.1f} %", f"{sums.get('sent_bytes', 0) / GIB:.2f}", str(sums.get("gathers", 0)), f"{seconds:.0f}",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 
@@ -66,13 +66,14 @@ def main() -> None:
     parser.add_argument("--only", default="", help="models whose name has this")
     parser.add_argument("--shape", help="samples x tokens of a rank (default: the model's own)")
     parser.add_argument("--devices", default="1,8,64,1000", help="numbers of devices, by commas")
+    parser.add_argument("--shards", default="optimizer", help="what lies in shards: none, optimizer, parameters or auto")
     parser.add_argument("--flags", default="--recompute=none", help="flags of stowage plan, by spaces")
     args = parser.parse_args()
     batch, tokens = map(int, args.shape.split("x")) if args.shape else (0, 0)
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     for name in MODELS:
         for devices in map(int, args.devices.split(",")) if args.only in name else ():
-            print(row(name, (batch, tokens) if args.shape else None, devices, args.flags.split()), flush=True)
+            print(row(name, (batch, tokens) if args.shape else None, devices, args.shards, args.flags.split()), flush=True)
 
 
 if __name__ == "__main__":
