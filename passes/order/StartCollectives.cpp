@@ -165,15 +165,17 @@ private:
   /// nothing by waiting for it, and share the latency of an exchange.
   void enterLane(Operation *op) {
     const int64_t floats = heldBy(op) / static_cast<Bytes>(sizeof(float));
-    const bool isSmall = isa<AllReduceOp>(op) && floats < kMostTogether;
-    if (!isSmall || bucket.laneFree <= now || bucket.floats + floats > kMostTogether)
-      bucket = {{}, laneFree, 0};
-    else if (!bucket.members.empty())
-      bucket.members.back()->setAttr(kWithNextAttr, UnitAttr::get(op->getContext()));
-    if (isSmall) {
-      bucket.members.push_back(op);
-      bucket.floats += floats;
+    if (!isa<AllReduceOp>(op) || floats >= kMostTogether) {
+      bucket = {};
+      laneFree = std::max(now, laneFree) + costs.network->durationOf(op);
+      return;
     }
+    if (bucket.members.empty() || bucket.laneFree <= now || bucket.floats + floats > kMostTogether)
+      bucket = {{}, laneFree, 0};
+    else
+      bucket.members.back()->setAttr(kWithNextAttr, UnitAttr::get(op->getContext()));
+    bucket.members.push_back(op);
+    bucket.floats += floats;
     laneFree = std::max(now, bucket.laneFree) + costs.network->durationOf(op);
     for (Collective &its : underWay)
       if (llvm::is_contained(bucket.members, its.op))
