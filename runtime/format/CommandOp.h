@@ -12,8 +12,9 @@
 //   copy_out, copy_in, await_copy  runtime/format/SlowCopies.h
 //   all_reduce                   x, y; both f32, of one layout         ranks
 //   reduce_scatter, shard        x, y; f32, y a shard of x             ranks
-//   all_gather                   a shard, the old value, y; f32        ranks
-//                                these, but shard, with [exchange]: only started, the graph's number so many
+//   all_gather                   a shard, [the old value], y; f32      ranks
+//                                these, but shard, with [exchange]: only started, the graph's number so many;
+//                                all_reduce with [with_next]: exchanged together with the next collective, such a sum
 //   await_ranks                  what that makes                       exchange
 //   dnnl.convolution             src, weights, [bias], dst            (1)
 //   dnnl.convolution_grad_input  diff_dst, weights, diff_src          (1)
