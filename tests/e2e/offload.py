@@ -353,8 +353,7 @@ def check_run(args: argparse.Namespace) -> None:
 
 def check_batches(args: argparse.Namespace) -> None:
     """A plan that computes nothing again, but waits for a slow disk, does not end the search for the fastest number of batches."""
-    model = args.work / "mlp_wide.onnx"
-    flags = ["--threads=1", "--target-cpu=x86-64-v3", "--accumulate=auto", "--memory-budget=4600000", "--format=json"]
+    model, flags = args.work / "mlp_wide.onnx", ["--threads=1", "--accumulate=auto", "--memory-budget=4600000", "--format=json"]
 
     def planned(*flags: str) -> dict:
         return json.JSONDecoder().raw_decode(run(args.stowage, "plan", model, *flags))[0]  # notes stand behind it
