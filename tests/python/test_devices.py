@@ -79,10 +79,10 @@ class Night(unittest.TestCase):
     compare = Devices.compare
 
     def test_resnet18_is_that_of_distributed_data_parallel(self) -> None:
-        self.compare("resnet18", "ddp", batch=8, steps=5)
+        self.compare("resnet18", "ddp", batch=8, steps=3)
 
     def test_resnet18_in_shards_is_that_of_fully_shard(self) -> None:
-        self.compare("resnet18", "fsdp", "--shard-state=optimizer", batch=8, steps=5)
+        self.compare("resnet18", "fsdp", "--shard-state=optimizer", batch=8, steps=3)
 
     def test_gpt2_is_that_of_distributed_data_parallel(self) -> None:
         self.compare("gpt2", "ddp", "--loss=cross-entropy:class-axis=-1", batch=2, steps=4)
