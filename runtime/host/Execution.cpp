@@ -22,15 +22,27 @@ dnnl_status_t Execution::execute(const dnnl::stream &stream) const {
                                 arguments.data());
 }
 
+dnnl_status_t Execution::executeAt(const std::vector<char *> &places,
+                                   const dnnl::stream &stream) const {
+  for (size_t i = 0; i < places.size(); ++i)
+    if (const dnnl_status_t status = dnnl_memory_set_data_handle(memories[i].get(), places[i]);
+        status != dnnl_success)
+      return status;
+  return execute(stream);
+}
+
 dnnl_status_t Execution::executeParts(const dnnl::stream &stream) const {
   std::atomic<dnnl_status_t> failure = dnnl_success;
-  parallelFor(static_cast<int64_t>(parts.size()), currentThreads(),
-              [&](int64_t begin, int64_t end) {
-                const ThreadScope alone(1);
-                for (int64_t i = begin; i < end; ++i)
-                  if (const dnnl_status_t status = parts[i].execute(stream); status != dnnl_success)
-                    failure = status;
-              });
+  const size_t count = parts.size(), runners = partRunners.size();
+  parallelFor(static_cast<int64_t>(runners), currentThreads(), [&](int64_t begin, int64_t end) {
+    const ThreadScope alone(1);
+    for (auto runner = static_cast<size_t>(begin); runner < static_cast<size_t>(end); ++runner)
+      for (size_t i = count * runner / runners; i < count * (runner + 1) / runners; ++i)
+        if (const dnnl_status_t status =
+                partRunners[runner][parts[i].kind].executeAt(parts[i].places, stream);
+            status != dnnl_success)
+          failure = status;
+  });
   return failure;
 }
 

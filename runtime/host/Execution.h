@@ -22,8 +22,15 @@ public:
     arguments.push_back({kind, memory.get()});
   }
 
-  /// A part of the work: parts run in the primitive's place, each on one thread.
-  void addPart(Execution part) { parts.push_back(std::move(part)); }
+  /// What one thread at a time runs parts with: the primitive and the arguments of every kind of part, without places. There are as many as
+  /// threads may run parts, each with memory objects of its own; those of all parts would be a hundred times as many, of 728 bytes each.
+  void addPartRunner(std::vector<Execution> kinds) { partRunners.push_back(std::move(kinds)); }
+
+  /// A part of the work: parts run in the primitive's place, each on one thread. `kind` is one of a runner's; places are in the order of its
+  /// arguments.
+  void addPart(size_t kind, std::vector<char *> places) {
+    parts.push_back({kind, std::move(places)});
+  }
 
   bool hasParts() const { return !parts.empty(); }
 
@@ -37,14 +44,21 @@ public:
   void run(const dnnl::stream &stream, const std::string &title) const;
 
 private:
+  struct Part {
+    size_t kind;
+    std::vector<char *> places;
+  };
+
   dnnl_status_t execute(const dnnl::stream &stream) const;
+  dnnl_status_t executeAt(const std::vector<char *> &places, const dnnl::stream &stream) const;
   dnnl_status_t executeParts(const dnnl::stream &stream) const;
   void addUp() const;
 
   dnnl::primitive primitive;
   std::vector<dnnl::memory> memories;
   std::vector<dnnl_exec_arg_t> arguments;
-  std::vector<Execution> parts;
+  std::vector<std::vector<Execution>> partRunners;
+  std::vector<Part> parts;
   float *sum = nullptr;
   std::vector<const float *> addends;
   int64_t summed = 0; ///< elements

@@ -143,7 +143,7 @@ public:
     for (const Argument &argument : preparation.arguments)
       if (argument.desc.get_size() != 0)
         add(argument.dnnlArgument, argument.desc, command.operands[argument.operand].offset);
-    addParts(execution, preparation, addresses, arena + command.workspaceOffset);
+    addParts(execution, preparation, addresses, arena + command.workspaceOffset, threads);
     if (preparation.descriptor.scratchpad_desc().get_size() != 0 && !execution.hasParts())
       add(DNNL_ARG_SCRATCHPAD, preparation.descriptor.scratchpad_desc(), command.workspaceOffset);
   }

@@ -26,29 +26,45 @@ Bytes primitiveScratch(const Preparation &preparation) {
   return static_cast<Bytes>(preparation.descriptor.scratchpad_desc().get_size());
 }
 
+/// The kinds of parts, each with memory objects without places for its arguments and, where it needs any, for scratch.
+static std::vector<Execution> runnerOf(const Preparation &whole) {
+  const Parts &cut = *whole.parts;
+  std::vector<Execution> kinds;
+  auto add = [](Execution &kind, int argument, const dnnl::memory::desc &desc) {
+    kind.add(argument, dnnl::memory(desc, cpuEngine(), DNNL_MEMORY_NONE));
+  };
+  for (size_t i = 0; i < cut.kinds.size(); ++i) {
+    const auto part = std::ranges::find(cut.parts, i, &Parts::Part::kind);
+    Execution &kind = kinds.emplace_back(dnnl::primitive(cut.kinds[i].get()));
+    for (size_t j = 0; j < part->views.size(); ++j)
+      add(kind, whole.arguments[j].dnnlArgument, part->views[j].desc);
+    if (const dnnl::memory::desc own = cut.kinds[i].scratchpad_desc(); own.get_size() != 0)
+      add(kind, DNNL_ARG_SCRATCHPAD, own);
+  }
+  return kinds;
+}
+
 void addParts(Execution &execution, const Preparation &whole, const std::vector<char *> &addresses,
-              char *scratch) {
+              char *scratch, int64_t threads) {
   if (!whole.parts)
     return;
   const Parts &cut = *whole.parts;
   execution.limitThreads(cut.mostThreads);
-  std::vector<dnnl::primitive> primitives;
   const ThreadScope alone(1); // as their descriptors were made
-  for (const dnnl::primitive_desc_base &kind : cut.kinds)
-    primitives.emplace_back(kind.get());
+  for (int64_t i = 0; i < std::min(threads, static_cast<int64_t>(cut.parts.size())); ++i)
+    execution.addPartRunner(runnerOf(whole));
   for (const Parts::Part &part : cut.parts) {
-    Execution bound(primitives[part.kind]);
+    std::vector<char *> places;
     for (size_t i = 0; i < part.views.size(); ++i) {
       const Parts::View &view = part.views[i];
-      char *address = (view.inScratch ? scratch : addresses[i]) + view.offset;
-      bound.add(whole.arguments[i].dnnlArgument, dnnl::memory(view.desc, cpuEngine(), address));
+      places.push_back((view.inScratch ? scratch : addresses[i]) + view.offset);
       if (view.inScratch)
         execution.addAddend(reinterpret_cast<float *>(addresses[i]),
-                            reinterpret_cast<const float *>(address), cut.summed);
+                            reinterpret_cast<const float *>(places.back()), cut.summed);
     }
-    if (const dnnl::memory::desc own = cut.kinds[part.kind].scratchpad_desc(); own.get_size() != 0)
-      bound.add(DNNL_ARG_SCRATCHPAD, dnnl::memory(own, cpuEngine(), scratch + part.libraryScratch));
-    execution.addPart(std::move(bound));
+    if (cut.kinds[part.kind].scratchpad_desc().get_size() != 0)
+      places.push_back(scratch + part.libraryScratch);
+    execution.addPart(part.kind, std::move(places));
   }
 }
 

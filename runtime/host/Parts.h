@@ -40,9 +40,9 @@ int64_t primitiveCount(const Preparation &preparation);
 /// among those that it made, depends on the number of threads at the time.
 dnnl::primitive wholePrimitive(const Preparation &preparation, int64_t threads);
 
-/// Adds the parts of `whole`, if it has any, to the execution of it. `addresses` are those of its arguments, in their order; `scratch`
-/// has primitiveScratch() bytes.
+/// Adds the parts of `whole`, if it has any, to the execution of it on up to `threads`. `addresses` are those of its arguments, in their
+/// order; `scratch` has primitiveScratch() bytes.
 void addParts(Execution &execution, const Preparation &whole, const std::vector<char *> &addresses,
-              char *scratch);
+              char *scratch, int64_t threads);
 
 } // namespace stow::host

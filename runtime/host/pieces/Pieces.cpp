@@ -297,7 +297,7 @@ private:
           memory = dnnl::memory(arguments[i].desc, cpuEngine(), addresses[i]);
         execution.add(arguments[i].dnnlArgument, memory);
       }
-      addParts(execution, preparation, addresses, binding.libraryScratch);
+      addParts(execution, preparation, addresses, binding.libraryScratch, threads);
     }
     if (step.adds && !binding.pieces.split.commands[step.command].adds) {
       const size_t result = binding.pieces.result;
