@@ -19,7 +19,7 @@ double above(const JsonNode &node, const char *key) {
   return value;
 }
 
-CostModel parseSheet(const std::string &text, const std::string &name, int64_t threads) {
+CostModel parseSheet(const std::string &text, const std::string &name, int64_t threads, bool tf32) {
   Json json = parseJson(text, "data sheet " + name);
   JsonNode node(json, "data sheet " + name);
   const double scale =
@@ -32,6 +32,10 @@ CostModel parseSheet(const std::string &text, const std::string &name, int64_t t
   });
   if (!model.flopsPerSecond.contains(DType::F32))
     throw Error::badInput("data sheet " + name + ": flops_per_second has no f32");
+  if (node.has("tf32_flops_per_second")) {
+    const double products = above(node, "tf32_flops_per_second");
+    model.f32ProductsPerSecond = tf32 ? scale * products : 0;
+  }
   model.bytesPerSecond = scale * above(node, "bytes_per_second");
   model.launchSeconds = above(node, "launch_seconds");
   return model;
@@ -46,10 +50,10 @@ std::vector<std::string> deviceNames() {
   return names;
 }
 
-CostModel loadDevice(const std::string &nameOrFile, int64_t threads) {
+CostModel loadDevice(const std::string &nameOrFile, int64_t threads, bool tf32) {
   const std::vector<std::string> known = deviceNames();
   if (const std::optional<size_t> found = findName(nameOrFile, known))
-    return parseSheet(kDataSheets[*found].second, known[*found], threads);
+    return parseSheet(kDataSheets[*found].second, known[*found], threads, tf32);
   if (!std::filesystem::is_regular_file(nameOrFile))
     throw Error::badInput("unknown data sheet \"" + nameOrFile + "\" for --roofline; known are " +
                           joined(known) + ", or a JSON file of that form" +
@@ -57,7 +61,7 @@ CostModel loadDevice(const std::string &nameOrFile, int64_t threads) {
   std::ifstream in(nameOrFile, std::ios::binary);
   std::stringstream text;
   text << in.rdbuf();
-  return parseSheet(text.str(), nameOrFile, threads);
+  return parseSheet(text.str(), nameOrFile, threads, tf32);
 }
 
 } // namespace stow

@@ -252,7 +252,7 @@ std::unique_ptr<Backend> chooseBackend(const CompileOptions &options) {
 
 CostModel sheetOf(const CompileOptions &options, const Backend &backend) {
   CostModel costs = loadDevice(options.roofline.empty() ? backend.dataSheet() : options.roofline,
-                               options.threads);
+                               options.threads, options.tf32);
   costs.slow = slowMemoryOf(options.offload);
   costs.network = networkOf(options.network);
   return costs;

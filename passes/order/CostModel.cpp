@@ -27,10 +27,13 @@ constexpr double kReferenceSlowdown = 300;
 
 /// 16-bit factors with sums in f32 run at the 16-bit rate.
 double peakOf(const CostModel &model, Operation *op) {
-  auto type = op->getNumResults() ? dyn_cast<RankedTensorType>(op->hasTrait<Multiplies>()
-                                                                   ? op->getOperand(0).getType()
-                                                                   : op->getResult(0).getType())
-                                  : RankedTensorType();
+  const bool isProduct = op->hasTrait<Multiplies>();
+  auto type = op->getNumResults()
+                  ? dyn_cast<RankedTensorType>(isProduct ? op->getOperand(0).getType()
+                                                         : op->getResult(0).getType())
+                  : RankedTensorType();
+  if (isProduct && type && type.getElementType().isF32() && model.f32ProductsPerSecond > 0)
+    return model.f32ProductsPerSecond;
   auto found = model.flopsPerSecond.end();
   if (type)
     found = model.flopsPerSecond.find(dtypeOf(type.getElementType()));

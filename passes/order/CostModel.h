@@ -47,6 +47,8 @@ struct CostModel {
   bool measured =
       false; ///< ops carry kCostAttr; others, copies of state, cost as the roofline says
   std::map<DType, double> flopsPerSecond = {{DType::F32, 1e11}}; ///< by element type of the results
+  double f32ProductsPerSecond =
+      0; ///< flops of products of f32 values, where these run at another rate (TF32); 0: at that of f32
   double bytesPerSecond = 1e10;
   double launchSeconds = 1e-6;
   std::optional<SlowMemory> slow; ///< absent: nothing travels

@@ -46,6 +46,12 @@ TEST(DataSheet, FaultsNameTheKey) {
             "");
 }
 
+TEST(DataSheet, Tf32IsARateOfItsOwn) {
+  EXPECT_EQ(loadDevice("h100", 1).f32ProductsPerSecond, 0);
+  EXPECT_EQ(loadDevice("h100", 1, true).f32ProductsPerSecond, 494.7e12);
+  EXPECT_EQ(loadDevice("cpu", 2, true).f32ProductsPerSecond, 0) << "has none";
+}
+
 TEST(Frontier, RendersEveryFormat) {
   Frontier frontier;
   frontier.device = "cpu";
@@ -57,7 +63,7 @@ TEST(Frontier, RendersEveryFormat) {
             "1000,1000,990,100,100,0.0000,keep all\n"
             "500,480,470,150,120,50.0000,schedule\n");
   EXPECT_THAT(renderFrontier(frontier, "text"), HasSubstr("no plan takes less than 300 B"));
-  EXPECT_THAT(frontierFormats(), testing::ElementsAre("text", "csv", "html"));
+  EXPECT_THAT(frontierFormats(), testing::ElementsAre("text", "csv", "json", "html"));
 }
 
 } // namespace
