@@ -158,7 +158,8 @@ std::string testName(const testing::TestParamInfo<GradientCase> &info) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, GradientTest, testing::ValuesIn(gradientCases()), testName);
 
-/// A new op with a gradient needs a case here.
+/// A new op with a gradient needs a case here, but for a sum over ranks, which takes several processes: tests/e2e/devices.py compares
+/// normalizations over them with those of one process.
 TEST(GradientCoverage, EveryDifferentiableOpHasACase) {
   llvm::StringSet<> covered;
   for (const GradientCase &test : gradientCases()) {
@@ -172,7 +173,7 @@ TEST(GradientCoverage, EveryDifferentiableOpHasACase) {
   MLIRContext context;
   context.loadDialect<StowDialect>();
   for (RegisteredOperationName name : context.getRegisteredOperationsByDialect("stow"))
-    if (name.hasInterface<GradientOpInterface>()) {
+    if (name.hasInterface<GradientOpInterface>() && name.getStringRef() != "stow.all_reduce") {
       EXPECT_TRUE(covered.contains(name.getStringRef())) << name.getStringRef().str();
     }
 }

@@ -168,7 +168,8 @@ protected:
     return text + "  return\n}";
   }
 
-  /// Every element has the kernel's bits; NaN may have others.
+  /// Every element has the kernel's bits; NaN may have others. Processors with AVX512_BF16 round to bf16 by an instruction that takes what is
+  /// too small for a normal number as zero (VCVTNEPS2BF16 in Intel's Software Developer's Manual).
   void expectBits(DenseElementsAttr folded, const std::string &kernel,
                   const std::string &what) const {
     const FloatKind &kind = GetParam();
@@ -177,7 +178,9 @@ protected:
       uint64_t bits = 0;
       std::memcpy(&bits, kernel.data() + i * kind.bytes, kind.bytes);
       const APFloat computed(number.getSemantics(), APInt(kind.bytes * 8, bits));
-      ASSERT_TRUE(number.isNaN() ? computed.isNaN() : number.bitwiseIsEqual(computed))
+      const bool isFlushed = kind.name == std::string("bf16") && number.isDenormal() &&
+                             computed.isZero() && number.isNegative() == computed.isNegative();
+      ASSERT_TRUE(number.isNaN() ? computed.isNaN() : isFlushed || number.bitwiseIsEqual(computed))
           << what << " of " << kind.name << ", element " << i << ": folded to "
           << number.convertToDouble() << ", the kernel computes " << computed.convertToDouble();
       ++i;
