@@ -56,7 +56,7 @@ OPTIMIZERS = ("sgd:lr=0.05", "sgd:lr=0.02,momentum=0.9,nesterov", "adam:lr=1e-3"
 TRIES = 80  # networks that making one smaller may try
 STAGES = ("as it is", "budgets", "in two batches", "in chunks of rows", "loss in chunks", "threads", "bf16", "fp16", "travels", "on ranks")
 PART = 64  # samples of a rank, so that activations outweigh parameters and steps are made of several batches
-SHARDINGS = ((), ("--shard-state=optimizer",), ("--shard-state=optimizer", "--network=0.5,20"))
+SHARDINGS = ((), ("--shard-state=optimizer",), ("--shard-state=optimizer", "--network=0.5,20"), ("--shard-state=parameters",), ("--shard-state=parameters", "--network=0.5,20"))
 SENSITIVE = 1e-2  # where PyTorch's float32 is further than this from its double, the network says nothing
 
 
