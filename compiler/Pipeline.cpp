@@ -306,15 +306,6 @@ void stateOutside(ModuleOp module, const CompileOptions &options, int64_t device
     module->setAttr(kOutsideNoteAttr, builder.getStringAttr(outside.note));
 }
 
-void addNote(ModuleOp module, const std::string &note) {
-  Builder builder(module.getContext());
-  SmallVector<Attribute> notes;
-  if (auto known = module->getAttrOfType<ArrayAttr>(kNotesAttr))
-    llvm::append_range(notes, known);
-  notes.push_back(builder.getStringAttr(note));
-  module->setAttr(kNotesAttr, builder.getArrayAttr(notes));
-}
-
 /// What plans say about the device.
 void addDeviceNote(ModuleOp module, const Backend &backend) {
   if (const std::string note = backend.note(); !note.empty())

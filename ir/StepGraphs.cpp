@@ -14,6 +14,15 @@ int64_t devicesOf(ModuleOp module) {
   return devices ? devices.getInt() : 1;
 }
 
+void addNote(ModuleOp module, StringRef note) {
+  Builder builder(module.getContext());
+  SmallVector<Attribute> notes;
+  if (auto known = module->getAttrOfType<ArrayAttr>(kNotesAttr))
+    llvm::append_range(notes, known);
+  notes.push_back(builder.getStringAttr(note));
+  module->setAttr(kNotesAttr, builder.getArrayAttr(notes));
+}
+
 StringRef graphShape(func::FuncOp graph) {
   auto shape = graph->getAttrOfType<StringAttr>(kShapeAttr);
   return shape ? shape.getValue() : StringRef();

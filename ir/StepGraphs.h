@@ -36,6 +36,9 @@ inline constexpr llvm::StringLiteral kPaddingAttr = "stow.padding";
 int64_t batchesPerStep(mlir::ModuleOp module);
 int64_t devicesOf(mlir::ModuleOp module);
 
+/// Adds a line to what plans of the module say (kNotesAttr).
+void addNote(mlir::ModuleOp module, llvm::StringRef note);
+
 /// The name of a graph's shape; empty for the first, or the only one.
 llvm::StringRef graphShape(mlir::func::FuncOp graph);
 

@@ -92,6 +92,12 @@ bool isCollective(Operation *op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, UnshardOp>(op);
 }
 
+bool isGather(Operation *op) { return isa<AllGatherOp, UnshardOp>(op); }
+
+Value wholeOf(Operation *collective) {
+  return isGather(collective) ? collective->getResult(0) : collective->getOperand(0);
+}
+
 bool isStartedCollective(Operation *op) { return isCollective(op) && op->hasAttr(kStartedAttr); }
 
 Operation *awaitedCollective(Operation *op) {

@@ -19,6 +19,12 @@ bool isCollective(mlir::Operation *op);
 
 bool isStartedCollective(mlir::Operation *op);
 
+/// True for collectives that put shards together.
+bool isGather(mlir::Operation *op);
+
+/// What a collective sums up or puts together: of a gather its result, of others their operand.
+mlir::Value wholeOf(mlir::Operation *collective);
+
 /// The collective whose end `op` awaits; null where it awaits none.
 mlir::Operation *awaitedCollective(mlir::Operation *op);
 

@@ -61,10 +61,10 @@ std::optional<PlannedReductions> reductionsOf(Block &block) {
   for (Operation &op : block) {
     if (!isCollective(&op))
       continue;
-    const bool isGather = isa<AllGatherOp, UnshardOp>(op);
-    const Value whole = isGather ? op.getResult(0) : op.getOperand(0);
-    ++(isGather ? reductions.gathers : reductions.count);
-    (isGather ? reductions.gatheredBytes : reductions.bytes) += storedBytesOf(whole.getType());
+    const bool gathers = isGather(&op);
+    ++(gathers ? reductions.gathers : reductions.count);
+    (gathers ? reductions.gatheredBytes : reductions.bytes) +=
+        storedBytesOf(wholeOf(&op).getType());
     reductions.sentBytes += exchangedBy(&op).sentBytes;
     reductions.started += isStartedCollective(&op);
   }

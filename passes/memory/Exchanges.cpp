@@ -31,12 +31,10 @@ Exchanged exchangedBy(Operation *collective) {
   if (collective->hasAttr(kWithNextAttr))
     return {};
   const int64_t ranks = collective->getAttrOfType<IntegerAttr>("ranks").getInt();
-  const bool isGather = isa<AllGatherOp, UnshardOp>(collective);
-  const Value whole = isGather ? collective->getResult(0) : collective->getOperand(0);
-  int64_t count = floatsOf(whole);
+  int64_t count = floatsOf(wholeOf(collective));
   if (isStartedCollective(collective))
     for (Operation *member : exchangedTogether(collective))
-      count += member == collective ? 0 : floatsOf(member->getOperand(0));
+      count += member == collective ? 0 : floatsOf(wholeOf(member));
   if (isa<AllReduceOp>(collective))
     return {reductionTraffic(count, ranks), reductionExchanges(count)};
   return {shardTraffic(count, ranks), shardExchanges(count, ranks)};

@@ -130,18 +130,11 @@ struct ShardParameters : impl::ShardParametersPassBase<ShardParameters> {
       for (BlockArgument argument : uses.arguments)
         shard(argument, devices);
     }
-    note(llvm::formatv("shard-state: {0} parameters lie in shards, on each of {1} devices {2:n} "
-                       "bytes in place of {3:n}, and are put together where they are read",
-                       count, devices, static_cast<Bytes>(left), static_cast<Bytes>(taken)));
-  }
-
-  void note(const std::string &text) {
-    Builder builder(&getContext());
-    SmallVector<Attribute> notes;
-    if (auto known = getOperation()->getAttrOfType<ArrayAttr>(kNotesAttr))
-      llvm::append_range(notes, known);
-    notes.push_back(builder.getStringAttr(text));
-    getOperation()->setAttr(kNotesAttr, builder.getArrayAttr(notes));
+    addNote(module,
+            llvm::formatv("shard-state: {0} parameters lie in shards, on each of {1} devices {2:n} "
+                          "bytes in place of {3:n}, and are put together where they are read",
+                          count, devices, static_cast<Bytes>(left), static_cast<Bytes>(taken))
+                .str());
   }
 };
 

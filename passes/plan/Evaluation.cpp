@@ -190,19 +190,13 @@ StepChoice EvaluationPlanner::joined(StepChoice choice, const Placed &evaluation
       throw Error::internal("the step and its evaluation disagree on where \"" + name.str() +
                             "\" lies");
   replaceEvaluation(findGraph(other, Role::Eval), step);
-  Builder builder(step);
   takeLargerBytes(other, step);
   choice.arenaBytes = std::max(choice.arenaBytes, evaluation.arenaBytes);
-  if (evaluation.size != whole->size) {
-    SmallVector<Attribute> notes;
-    if (auto known = step->getAttrOfType<ArrayAttr>(kNotesAttr))
-      llvm::append_range(notes, known);
-    notes.push_back(builder.getStringAttr(
-        absl::StrCat(kPartsNote.str(), evaluation.size, " of ", whole->size,
-                     " samples at a time and takes ", formatBytesExact(evaluation.arenaBytes),
-                     "; on all of them ", formatBytesExact(whole->arenaBytes))));
-    step->setAttr(kNotesAttr, builder.getArrayAttr(notes));
-  }
+  if (evaluation.size != whole->size)
+    addNote(step,
+            absl::StrCat(kPartsNote.str(), evaluation.size, " of ", whole->size,
+                         " samples at a time and takes ", formatBytesExact(evaluation.arenaBytes),
+                         "; on all of them ", formatBytesExact(whole->arenaBytes)));
   runStage(step, "order", addPlacedChecks);
   return choice;
 }

@@ -4,6 +4,7 @@
 //                  \-> product (backward)    ==>                   \-> dequantize --> product (backward)
 //
 // A matrix is computed again for each product that reads it, right before it: in the arena there is one at a time, never all.
+#include "ir/StepGraphs.h"
 #include "ir/StowElementwiseOps.h"
 #include "ir/StowLinearOps.h"
 #include "ir/StowQuantizeOps.h"
@@ -118,12 +119,7 @@ public:
       absl::StrAppend(&text, i > 0 ? ", " : "", tensors[i].second);
     if (tensors.size() > named)
       absl::StrAppend(&text, " and ", tensors.size() - named, " more");
-    Builder builder(module);
-    SmallVector<Attribute> notes;
-    if (auto known = module->getAttrOfType<ArrayAttr>(kNotesAttr))
-      llvm::append_range(notes, known);
-    notes.push_back(builder.getStringAttr(text));
-    module->setAttr(kNotesAttr, builder.getArrayAttr(notes));
+    addNote(module, text);
   }
 
 private:

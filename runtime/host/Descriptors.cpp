@@ -68,11 +68,9 @@ static Descriptor fastest(
   if (!call)
     return usual;
   auto named = [&](std::string_view name) -> std::optional<Descriptor> {
-    Descriptor next = first;
-    while (name != next.impl_info_str())
-      if (!next.next_impl())
-        return std::nullopt;
-    return next;
+    Descriptor found =
+        firstOf(first, [name](const char *implementation) { return name != implementation; });
+    return name == found.impl_info_str() ? std::optional(std::move(found)) : std::nullopt;
   };
   if (const char *wanted = ImplementationScope::wanted(call->kind))
     return named(wanted).value_or(usual);

@@ -483,14 +483,19 @@ def check_stopped(runs: Runs, data: Path) -> None:
     print("a rank that is asked to end stops all, and all is saved")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def asked(description: str) -> tuple[argparse.Namespace, Runs]:
+    """The words of the test's command, and what runs programs by them."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stowage", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--mpi", choices=LAUNCHERS, default="openmpi")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
-    runs = Runs(args.stowage, args.work, args.mpi)
+    return args, Runs(args.stowage, args.work, args.mpi)
+
+
+def main() -> None:
+    args, runs = asked(__doc__)
     rng = np.random.default_rng(0)
     mlp, images = args.work / "mlp.onnx", args.work / "cnn.onnx"
     build_model("mlp_accumulation", mlp, "--batch", 1)

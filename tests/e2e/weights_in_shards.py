@@ -10,7 +10,6 @@
   - what does not go with weights in shards is refused.
 """
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from commands import build_model, check, run
-from devices import LAUNCHERS, STEPS, Runs, plan_of, tensors, train
+from devices import STEPS, Runs, asked, plan_of, tensors, train
 
 
 def differing(wanted: dict[str, bytes], found: dict[str, bytes]) -> list[str]:
@@ -117,13 +116,7 @@ def check_refusals(runs: Runs, model: Path, data: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stowage", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--mpi", choices=LAUNCHERS, default="openmpi")
-    args = parser.parse_args()
-    args.work.mkdir(parents=True, exist_ok=True)
-    runs = Runs(args.stowage, args.work, args.mpi)
+    args, runs = asked(__doc__)
     rng = np.random.default_rng(0)
     mlp, letters = args.work / "mlp.onnx", args.work / "letters.onnx"
     build_model("mlp_accumulation", mlp, "--batch", 1)
